@@ -1,0 +1,11 @@
+// The extension module: one bind_* function per room, each in a file of its own.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_order(nb::module_& m);
+
+NB_MODULE(_core, m) {
+  m.doc() = "The C++ core of tombola. Private: call it through tombola's rooms, which check their input.";
+  bind_order(m);
+}

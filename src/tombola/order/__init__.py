@@ -1,0 +1,29 @@
+"""Orders: which record comes at which position of an epoch, as pure arithmetic on integers.
+
+>>> from tombola.order import Lanes, Layout
+>>> order = Lanes(lanes=2).over(Layout([3, 3, 3]), seed=7)
+>>> sorted(order.slice(0, 9, epoch=4).tolist())
+[0, 1, 2, 3, 4, 5, 6, 7, 8]
+"""
+
+from tombola.order._keys import derive_key
+from tombola.order._lanes import Lanes
+from tombola.order._layout import Layout
+from tombola.order._order import Order, OrderSpec, Visits, make_spec, order_names, register
+from tombola.order._permutation import Permutation
+from tombola.order._plain import Global, Sequential
+
+__all__ = [
+    "Global",
+    "Lanes",
+    "Layout",
+    "Order",
+    "OrderSpec",
+    "Permutation",
+    "Sequential",
+    "Visits",
+    "derive_key",
+    "make_spec",
+    "order_names",
+    "register",
+]

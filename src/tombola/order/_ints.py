@@ -1,0 +1,50 @@
+"""What the files of this room need to take integers from a user."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tombola.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+IntsLike = npt.ArrayLike
+
+#: Threads worth starting for a large array. Results never depend on it.
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def integer(value: Any, what: str, low: int, high: int | None, error: type[InputError]) -> int:
+    """The value as an int between low and high, both included, or an error that names it."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise error(f"{what} is {value!r}; it must be a whole number") from None
+    if number < low or (high is not None and number > high):
+        span = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise error(f"{what} is {number}; it must be {span}")
+    return number
+
+
+def integers(values: IntsLike, what: str, end: int, error: type[InputError]) -> Ints:
+    """The values as a C-contiguous int64 array, all in 0…end−1, or an error that names the first that is not."""
+    given = np.asarray(values)
+    if given.size == 0:
+        return np.empty(given.shape, np.int64)
+    if given.dtype.kind not in "iu":
+        raise error(f"{what} have dtype {given.dtype}; they must be whole numbers")
+    low, high = int(given.min()), int(given.max())
+    if low < 0 or high >= end:
+        raise error(f"{what} {low if low < 0 else high} is outside 0…{end - 1}")
+    return np.ascontiguousarray(given, np.int64)
+
+
+def is_scalar(value: Any) -> bool:
+    """True for Python and NumPy whole numbers and 0-d arrays: what a scalar answer is owed to."""
+    return isinstance(value, (int, np.integer)) or (isinstance(value, np.ndarray) and value.ndim == 0)
