@@ -112,7 +112,7 @@ LaneEpoch::LaneEpoch(std::shared_ptr<const Line> line, LaneKeys keys, Window win
     std::vector<std::int64_t> items;
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t base = line_->part_base(c), count = line_->parts(c);
-      if (spread_phases) phase_[static_cast<std::size_t>(c)] = phase_of(c);
+      phase_[static_cast<std::size_t>(c)] = spread_phases ? phase_of(c) : 0;
       // The two cut ends of a lane travel as one item, tail then head. Their lengths add up to the same remainder
       // of a shard in every lane, so equal shards stay evenly out of step after them as they were before.
       const bool seam = line_->has_seam(c);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "large.hpp"
 #include "permutation.hpp"
 
 namespace tombola {
@@ -48,10 +49,10 @@ class Line {
   const std::int64_t* starts_;
   std::int64_t lanes_, base_, longer_;
   Permutation home_;
-  std::vector<std::uint32_t> unit_at_;      // unit at each place of the line
-  std::vector<std::int64_t> line_start_;    // first line offset of each place; one more for the end
-  std::vector<std::int64_t> first_place_;   // place of the unit that holds each lane's first record
-  std::vector<std::int64_t> part_base_;     // parts before each lane; one more for the total
+  LargeVector<std::uint32_t> unit_at_;      // unit at each place of the line
+  LargeVector<std::int64_t> line_start_;    // first line offset of each place; one more for the end
+  LargeVector<std::int64_t> first_place_;   // place of the unit that holds each lane's first record
+  LargeVector<std::int64_t> part_base_;     // parts before each lane; one more for the total
 };
 
 struct LaneKeys {
@@ -110,10 +111,10 @@ class LaneEpoch {
   std::shared_ptr<const Line> line_;
   LaneKeys keys_;
   Window window_;
-  std::vector<std::int64_t> phase_;           // ring offset at which each lane starts
-  std::vector<std::int64_t> ring_start_;      // first ring offset of each slot, lane after lane
-  std::vector<std::uint32_t> part_of_slot_;   // the lane's part that comes in each slot
-  std::vector<std::uint32_t> slot_of_part_;
+  LargeVector<std::int64_t> phase_;           // ring offset at which each lane starts
+  LargeVector<std::int64_t> ring_start_;      // first ring offset of each slot, lane after lane
+  LargeVector<std::uint32_t> part_of_slot_;   // the lane's part that comes in each slot
+  LargeVector<std::uint32_t> slot_of_part_;
 };
 
 }  // namespace tombola

@@ -37,16 +37,18 @@ class Layout:
         if given.size > _SHARDS_MAX:
             raise LayoutError(f"{given.size} shards are more than the {_SHARDS_MAX} a layout can hold")
         starts = np.zeros(given.size + 1, np.int64)
+        self._all_filled = False
         if given.size:
-            low = int(given.min())
+            low, high = int(given.min()), int(given.max())
             if low < 0:
                 raise LayoutError(f"shard {int(given.argmin())} has {low} records; a size cannot be negative")
-            # The float sum is only a guard against wrapping round in the exact one.
-            if float(given.sum(dtype=np.float64)) > 1.001 * _RECORDS_MAX or int(given.max()) > _RECORDS_MAX:
+            # The float sum guards the exact one against wrapping round; most layouts cannot.
+            if high * given.size > _RECORDS_MAX and float(given.sum(dtype=np.float64)) > 1.001 * _RECORDS_MAX:
                 raise LayoutError(f"the shards hold more than 2^62 = {_RECORDS_MAX} records")
             np.cumsum(given, out=starts[1:], dtype=np.int64)
             if starts[-1] > _RECORDS_MAX:
                 raise LayoutError(f"the shards hold {starts[-1]} records, more than 2^62 = {_RECORDS_MAX}")
+            self._all_filled = low > 0
         starts.flags.writeable = False
         self._starts: Ints = starts
         self._streams: Ints | None = None
@@ -95,9 +97,8 @@ class Layout:
 
     @cached_property
     def filled(self) -> Ints | None:
-        """The shards that are not empty; None when none is."""
-        sizes = self.sizes
-        return None if sizes.size and sizes.all() else np.flatnonzero(sizes)
+        """The shards that hold records; None when all of them do."""
+        return None if self._all_filled else np.flatnonzero(self.sizes)
 
     @cached_property
     def filled_starts(self) -> Ints:
@@ -136,7 +137,7 @@ class Layout:
         return f"<Layout of {self.records} records in {self.shards} shards>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_starts": self._starts, "_streams": self._streams}
+        return {"_starts": self._starts, "_streams": self._streams, "_all_filled": self._all_filled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -122,8 +122,8 @@ class Plan:
                 near = [n for n in (size - size % unit, size - size % unit + unit) if n]
                 runs = f" in runs of {self.order.run}" if self.order.run > 1 else ""
                 raise PlanError(
-                    f"batch_size {size} cannot be shared out evenly among {self.world.readers} ranks{runs}; the nearest "
-                    f"sizes that can are {' and '.join(map(str, near))}"
+                    f"batch_size {size} cannot be shared out evenly among {self.world.readers} ranks{runs}; "
+                    f"the nearest sizes that can are {' and '.join(map(str, near))}"
                 )
             if fixed is not None and size != fixed:
                 raise PlanError(
