@@ -97,14 +97,14 @@ void bind_order(nb::module_& m) {
       .def(
           "__init__",
           [](LaneEpoch* self, std::shared_ptr<Line> line, std::uint64_t parts_key, std::uint64_t records_key,
-             std::uint64_t window_key, std::int64_t window_shards, std::int64_t window_records, bool spread_phases,
-             int threads) {
+             std::uint64_t window_key, std::uint64_t phase_key, std::int64_t window_shards,
+             std::int64_t window_records, bool spread_phases, int threads) {
             nb::gil_scoped_release unlocked;
-            new (self) LaneEpoch(std::move(line), {parts_key, records_key, window_key},
+            new (self) LaneEpoch(std::move(line), {parts_key, records_key, window_key, phase_key},
                                  {window_shards, window_records}, spread_phases, threads);
           },
-          "line"_a, "parts_key"_a, "records_key"_a, "window_key"_a, "window_shards"_a, "window_records"_a,
-          "spread_phases"_a, "threads"_a)
+          "line"_a, "parts_key"_a, "records_key"_a, "window_key"_a, "phase_key"_a, "window_shards"_a,
+          "window_records"_a, "spread_phases"_a, "threads"_a)
       .def(
           "at",
           [](const LaneEpoch& e, In in, Out out, int threads) {

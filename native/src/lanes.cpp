@@ -112,7 +112,7 @@ LaneEpoch::LaneEpoch(std::shared_ptr<const Line> line, LaneKeys keys, Window win
     std::vector<std::int64_t> items;
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t base = line_->part_base(c), count = line_->parts(c);
-      phase_[static_cast<std::size_t>(c)] = spread_phases ? phase_of(c) : 0;
+      phase_[static_cast<std::size_t>(c)] = phase_of(c, spread_phases);
       // The two cut ends of a lane travel as one item, tail then head. Their lengths add up to the same remainder
       // of a shard in every lane, so equal shards stay evenly out of step after them as they were before.
       const bool seam = line_->has_seam(c);
@@ -149,15 +149,24 @@ LaneEpoch::Lane LaneEpoch::lane(std::int64_t number) const {
   return l;
 }
 
-// c/C of what a lane reads between two switches: a mean shard, or a block.
-std::int64_t LaneEpoch::phase_of(std::int64_t lane) const {
-  const auto number = static_cast<u128>(lane), lanes = static_cast<u128>(line_->lanes());
-  const u128 ahead = window_.records > 0
-                         ? number * static_cast<u128>(window_.records) / lanes
-                         : number * static_cast<u128>(line_->records()) *
-                               static_cast<u128>(std::max<std::int64_t>(window_.shards, 1)) /
-                               (lanes * static_cast<u128>(line_->units()));
-  return static_cast<std::int64_t>(ahead % static_cast<u128>(line_->lane_length(lane)));
+// Where on its ring a lane starts. Three terms, modulo the length of the ring:
+//   a keyed offset, the same in all lanes: it makes each record's place uniform. Starting every lane with a whole part
+//     would fill both ends of the epoch with the records of small shards;
+//   a keyed number of whole means (mean shard, or block), drawn for each lane: lanes do not turn together;
+//   c/C of a mean: lanes of equal shards stay evenly out of step, so that few change shards at the same time.
+std::int64_t LaneEpoch::phase_of(std::int64_t lane, bool spread) const {
+  const auto c = static_cast<u128>(lane), lanes = static_cast<u128>(line_->lanes());
+  const auto length = static_cast<u128>(line_->lane_length(lane));
+  // The mean as a fraction.
+  const u128 over = window_.records > 0 ? static_cast<u128>(window_.records)
+                                        : static_cast<u128>(line_->records()) *
+                                              static_cast<u128>(std::max<std::int64_t>(window_.shards, 1));
+  const u128 under = window_.records > 0 ? 1 : static_cast<u128>(line_->units());
+  const u128 means = std::max<u128>(1, (2 * length * under + over) / (2 * over));
+  const auto turn = static_cast<u128>(below(word(keys_.phase, 0), static_cast<std::uint64_t>(length)));
+  const auto whole = static_cast<u128>(
+      below(word(keys_.phase, static_cast<std::uint64_t>(lane) + 1), static_cast<std::uint64_t>(means)));
+  return static_cast<std::int64_t>((turn + (whole * lanes + (spread ? c : 0)) * over / (lanes * under)) % length);
 }
 
 std::int64_t LaneEpoch::slot_of(const Lane& l, std::int64_t q) const { return last_not_above(l.ring, l.parts, q); }

@@ -56,7 +56,7 @@ class Line {
 };
 
 struct LaneKeys {
-  std::uint64_t parts, records, window;
+  std::uint64_t parts, records, window, phase;
 };
 
 struct Window {
@@ -87,7 +87,7 @@ class LaneEpoch {
     const std::int64_t* ring;  // first ring offset of each slot
   };
   Lane lane(std::int64_t number) const;
-  std::int64_t phase_of(std::int64_t lane) const;
+  std::int64_t phase_of(std::int64_t lane, bool spread) const;
   std::int64_t slot_end(const Lane& l, std::int64_t slot) const { return slot + 1 < l.parts ? l.ring[slot + 1] : l.length; }
   std::int64_t slot_of(const Lane& l, std::int64_t q) const;
   std::int64_t record_at(const Lane& l, std::int64_t slot, std::int64_t offset) const;

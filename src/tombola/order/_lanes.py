@@ -39,7 +39,9 @@ class Lanes(OrderSpec):
         "fixed": the lane a shard belongs to never changes, so a node that keeps its share fetches nothing in later
         epochs. "fresh": drawn anew each epoch.
     phase
-        "spread": lane c starts about c/C of a shard ahead, so that lanes do not change shards all at once. "none".
+        Every lane starts at a keyed place of its ring, so that no record is more likely than another at either end
+        of the epoch. "spread": lane c besides about c/C of a shard ahead, so that equal shards do not all end together.
+        "none": without that.
     window
         Mix this many consecutive shards of a lane: for shards whose neighbours are alike.
     window_records
@@ -146,6 +148,7 @@ class _LanesOrder(Order):
                     parts_key=derive_key(seed, "lanes/parts", epoch),
                     records_key=derive_key(seed, "lanes/records", epoch),
                     window_key=derive_key(seed, "lanes/window", epoch),
+                    phase_key=derive_key(seed, "lanes/phase", epoch),
                     window_shards=spec.window or 0,
                     window_records=spec.window_records or 0,
                     spread_phases=spec.phase == "spread",

@@ -14,6 +14,8 @@ True
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -108,9 +110,10 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     # The line: every record, shard after shard, and the place on the line each record's shard has.
     line = np.concatenate([np.arange(starts[s], starts[s + 1]) for s in shard_at])
     place = np.repeat(np.arange(shards), np.diff(starts)[shard_at])
-    parts_key, records_key, window_key = (
-        derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window")
+    parts_key, records_key, window_key, phase_key = (
+        derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window", "phase")
     )
+    mean = Fraction(spec.window_records or Fraction(total * (spec.window or 1), shards))
     out = np.empty(total, np.int64)
     begin = parts_before = 0
     for lane in range(lanes):
@@ -126,7 +129,7 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
             stored = np.concatenate([parts[p] for p in slots])
             blocks = _blocks(spec, [parts[p].size for p in slots])
             ring = _mixed(stored, blocks, child(window_key, lane))
-        phase = _phase(spec, lane, total, shards) % ring.size
+        phase = _phase(spec, lane, ring.size, mean, phase_key)
         out[lane::lanes] = np.roll(ring, -phase)
         begin, parts_before = end, parts_before + len(parts)
     return out
@@ -147,13 +150,13 @@ def _slots(parts: int, seam: bool, key: int) -> list[int]:
     return slots
 
 
-def _phase(spec: Lanes, lane: int, total: int, shards: int) -> int:
-    lanes = spec.lanes or 1
-    if spec.phase == "none":
-        return 0
-    if spec.window_records is not None:
-        return lane * spec.window_records // lanes
-    return lane * total * (spec.window or 1) // (lanes * shards)
+def _phase(spec: Lanes, lane: int, length: int, mean: Fraction, key: int) -> int:
+    """Where on its ring a lane starts: a turn common to all lanes, whole means of its own, and its c/C of a mean."""
+    means = max(1, math.floor(length / mean + Fraction(1, 2)))
+    turn = word(key, 0) * length >> 64
+    whole = word(key, lane + 1) * means >> 64
+    ahead = Fraction(lane, spec.lanes or 1) if spec.phase == "spread" else 0
+    return (turn + math.floor((whole + ahead) * mean)) % length
 
 
 def _blocks(spec: Lanes, sizes: list[int]) -> list[int]:
