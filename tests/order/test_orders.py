@@ -232,3 +232,17 @@ def test_bad_layouts(call, words: str) -> None:
     with pytest.raises(LayoutError) as caught:
         call()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", [Lanes(lanes=16), Lanes(lanes=16, window=2), Lanes(lanes=16, phase="none")])
+def test_both_ends_of_an_epoch_are_like_its_middle(spec: Lanes) -> None:
+    """Half the records lie in small shards and half in shards ten times as large: so must half of any batch."""
+    layout = Layout(np.random.default_rng(0).permutation([20] * 500 + [200] * 50))
+    large = layout.sizes[layout.locate(np.arange(layout.records))[0]] == 200
+    seeds = 400
+    for start in (0, 10_000, layout.records - 64):
+        shares = [
+            large[spec.over(layout, seed=seed).slice(start, start + 64, seed % 3)].mean() for seed in range(seeds)
+        ]
+        # 16 open shards a batch: the standard error of the mean is about 0.5 / √(16 · seeds) = 0.006.
+        assert abs(np.mean(shares) - 0.5) < 0.035
