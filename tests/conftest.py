@@ -1,8 +1,8 @@
 """What every test has: Hypothesis without deadlines, and the rule for what the system must provide.
 
-A test marked ``@pytest.mark.system("doctest-dev", …)`` needs those Debian packages. `make test` installs them
-when it can. Where one is missing the test is skipped, the skips are counted by name at the end of the run, and
-with CI=true they fail it: otherwise a test could be skipped for ever without anyone knowing.
+A test marked ``@pytest.mark.system("doctest-dev", …)`` needs those Debian packages. `make test`
+installs them when it can. Where one is missing the test is skipped, the skips are counted by name at the end
+of the run, and with CI=true they fail it: otherwise a test could be skipped for ever without anyone knowing.
 """
 
 from __future__ import annotations

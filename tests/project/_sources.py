@@ -25,7 +25,7 @@ def room(module: str) -> str:
 
 
 def imported(source: str, package: str) -> set[str]:
-    """Every module of tombola that a source text imports, anywhere in it; `package` anchors relative imports."""
+    """The modules of tombola that a source text imports; `package` anchors relative imports."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
