@@ -79,7 +79,7 @@ def probes(n: int, count: int = 24) -> list[int]:
     return sorted({0, 1, 2, n // 2 - 1, n // 2, n - 2, n - 1, *(t for t in spread if t < n)})
 
 
-LANES = [
+LANES: list[dict[str, Any]] = [
     {},
     {"lanes": 1},
     {"lanes": 3},
@@ -106,11 +106,7 @@ FILES: dict[str, list[Case]] = {
 
 def layout_of(case: Case) -> Layout:
     """The layout a case names."""
-    return (
-        Layout.equal(*case["layout"]["equal"])
-        if "equal" in case["layout"]
-        else Layout(case["layout"]["sizes"])
-    )
+    return Layout.equal(*case["layout"]["equal"]) if "equal" in case["layout"] else Layout(case["layout"]["sizes"])
 
 
 def order_of(case: Case) -> Order:
@@ -141,9 +137,7 @@ def keys_of(case: Case) -> dict[str, str]:
         return {"permutation": hex(derive_key(seed, "permutation", "global", epoch))}
     if case["order"] == "lanes":
         fresh = (epoch,) if case["options"].get("homes") == "fresh" else ()
-        keys = {
-            word: hex(derive_key(seed, f"lanes/{word}", epoch)) for word in ("parts", "records", "window")
-        }
+        keys = {word: hex(derive_key(seed, f"lanes/{word}", epoch)) for word in ("parts", "records", "window")}
         return {"home": hex(derive_key(seed, "lanes/home", *fresh))} | keys
     return {}
 
@@ -168,9 +162,7 @@ def update(there: list[Case], questions: list[Case], *, rewrite: bool = False) -
     for case in there:
         now = answered(question_of(case))
         if now != case:
-            raise ChangedVector(
-                f"this case would change, and a vector never does: {json.dumps(question_of(case))}"
-            )
+            raise ChangedVector(f"this case would change, and a vector never does: {json.dumps(question_of(case))}")
     known = [question_of(case) for case in there]
     return there + [answered(question) for question in questions if question not in known]
 
@@ -183,13 +175,9 @@ def dump(path: Path, cases: list[Case]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the tool; 1 when a vector would change or one is missing from a check."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
-    parser.add_argument(
-        "--rewrite", action="store_true", help=argparse.SUPPRESS
-    )  # only until the first release
+    parser.add_argument("--rewrite", action="store_true", help=argparse.SUPPRESS)  # only until the first release
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the files are")
     options = parser.parse_args(argv)
     status = 0

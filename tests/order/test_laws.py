@@ -159,11 +159,7 @@ class Lenient(RotatedOrder):
     """Answers outside the epoch."""
 
     def at(self, t, epoch=0):  # type: ignore[no-untyped-def, override]
-        return (
-            super().at(np.asarray(t) % len(self), epoch)
-            if np.ndim(t)
-            else super().at(int(t) % len(self), epoch)
-        )
+        return super().at(np.asarray(t) % len(self), epoch) if np.ndim(t) else super().at(int(t) % len(self), epoch)
 
 
 Law = Callable[[OrderTests, Layout, int], None]

@@ -68,9 +68,7 @@ def test_the_tool_refuses_a_change(tmp_path: Path, capsys: pytest.CaptureFixture
     text = path.read_text()
     case = cases("lanes.json")[3]
     swapped = case | {"records": [case["records"][1], case["records"][0], *case["records"][2:]]}
-    changed = text.replace(
-        json.dumps(case, separators=(",", ":")), json.dumps(swapped, separators=(",", ":"))
-    )
+    changed = text.replace(json.dumps(case, separators=(",", ":")), json.dumps(swapped, separators=(",", ":")))
     assert changed != text
     path.write_text(changed)
     assert tool.main(["--folder", str(tmp_path)]) == 1

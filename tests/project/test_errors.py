@@ -20,11 +20,7 @@ def raised() -> list[type[BaseException]]:
         if name.endswith("__main__"):
             continue
         for thing in vars(importlib.import_module(name)).values():
-            if (
-                inspect.isclass(thing)
-                and issubclass(thing, BaseException)
-                and thing.__module__.startswith("tombola")
-            ):
+            if inspect.isclass(thing) and issubclass(thing, BaseException) and thing.__module__.startswith("tombola"):
                 found.add(thing)
     return sorted(found, key=lambda cls: cls.__name__)
 
@@ -52,9 +48,7 @@ def test_the_tree_is_as_drawn() -> None:
         depth = (len(match[1]) - 4) // 4
         cls = getattr(errors, match[2])
         bases = {base.__name__ for base in cls.__bases__}
-        assert (path[depth - 1].__name__ if depth else "Exception") in bases, (
-            f"{match[2]} is drawn in the wrong place"
-        )
+        assert (path[depth - 1].__name__ if depth else "Exception") in bases, f"{match[2]} is drawn in the wrong place"
         if match[3]:
             assert match[3] in bases
         path[depth:] = [cls]

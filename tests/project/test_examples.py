@@ -90,3 +90,9 @@ def test_a_wrong_example_is_found(tmp_path: Path) -> None:
     (_, python), (_, console) = blocks(page)
     assert "Expected" in "".join(run_python(python, {}))
     assert len(run_console(console, tmp_path)) == 2
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.name)
+def test_example_scripts(path: Path, tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr

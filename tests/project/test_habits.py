@@ -15,9 +15,7 @@ ENVIRONMENT = {"tombola.plan._world"}
 DOORS = {"tombola.plan._world", "tombola.cli._table"}
 GENERATORS = {"BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng"}
 # Each of these means two things in this field already.
-TABOO = re.compile(
-    r"(^|_)(index|indexes|indices|chunks?|splits?|partitions?)(_|$)|(Index|Chunk|Split|Partition)"
-)
+TABOO = re.compile(r"(^|_)(index|indexes|indices|chunks?|splits?|partitions?)(_|$)|(Index|Chunk|Split|Partition)")
 
 
 def habits(module: str, source: str) -> Iterator[str]:
@@ -30,9 +28,7 @@ def habits(module: str, source: str) -> Iterator[str]:
                 yield f"{where} bare except"
             case ast.Assert() if room(module) != "testing":
                 yield f"{where} assert"
-            case ast.Attribute(attr="environ" | "environb" | "getenv" | "putenv") if (
-                module not in ENVIRONMENT
-            ):
+            case ast.Attribute(attr="environ" | "environb" | "getenv" | "putenv") if module not in ENVIRONMENT:
                 yield f"{where} reads the environment"
             case ast.ImportFrom(module="os", names=names) if module not in ENVIRONMENT:
                 if {alias.name for alias in names} & {"environ", "environb", "getenv", "putenv"}:
@@ -55,9 +51,7 @@ def defined(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
-        case (
-            ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store())
-        ):
+        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
             yield name
         case _:
             pass

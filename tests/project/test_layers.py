@@ -27,9 +27,7 @@ def breaches(module: str, source: str, *, package: bool = False) -> list[str]:
         if there == here:
             continue
         if there not in DEPTH:
-            found.append(
-                f"{module} imports {name}, which is no room: import from the room that holds the name"
-            )
+            found.append(f"{module} imports {name}, which is no room: import from the room that holds the name")
         elif here and DEPTH[there] <= DEPTH[here]:
             found.append(f"{module} imports {name}, but {there} is not below {here}")
     return found

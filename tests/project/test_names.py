@@ -46,8 +46,6 @@ def test_files_inside_rooms_are_private() -> None:
 
 def test_no_room_of_leftovers() -> None:
     taboo = re.compile(r"^_?(utils?|common|core|helpers?|misc)$")
-    stems = {path.stem for path in PACKAGE.rglob("*.py")} | {
-        path.name for path in PACKAGE.rglob("*") if path.is_dir()
-    }
+    stems = {path.stem for path in PACKAGE.rglob("*.py")} | {path.name for path in PACKAGE.rglob("*") if path.is_dir()}
     assert not [stem for stem in stems if taboo.match(stem)]
     assert {room(name) for name in modules()}

@@ -32,9 +32,7 @@ def run_suite(folder: Path, suite: str, **environ: str) -> subprocess.CompletedP
     (folder / "test_it.py").write_text(suite)
     rest = {name: value for name, value in os.environ.items() if name != "CI"}
     command = [sys.executable, "-m", "pytest", str(folder)]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=rest | environ, cwd=folder, timeout=120
-    )
+    return subprocess.run(command, capture_output=True, text=True, env=rest | environ, cwd=folder, timeout=120)
 
 
 def test_a_missing_package_is_a_counted_skip(tmp_path: Path) -> None:

@@ -64,9 +64,7 @@ class OrderTests:
     def make(self, layout: Layout, seed: int) -> Order:
         """A new instance of the order under test."""
         if self.spec is None:
-            raise OrderError(
-                f"{type(self).__name__} has neither a spec nor a make method; give it one of them"
-            )
+            raise OrderError(f"{type(self).__name__} has neither a spec nor a make method; give it one of them")
         return self.spec.over(layout, seed=seed)
 
     def planned(self, order: Order, epoch: int) -> _Ints:
@@ -82,9 +80,7 @@ class OrderTests:
             ids = [f"{layout.records}in{layout.shards}" for layout in cls.layouts]
             metafunc.parametrize("layout", list(cls.layouts), ids=ids)
         if "seed" in metafunc.fixturenames:
-            metafunc.parametrize(
-                "seed", list(cls.seeds), ids=[f"seed{number}" for number in range(len(cls.seeds))]
-            )
+            metafunc.parametrize("seed", list(cls.seeds), ids=[f"seed{number}" for number in range(len(cls.seeds))])
 
     # ---- the laws
 
@@ -123,9 +119,7 @@ class OrderTests:
             rising[borders - 1] = True
             assert rising.all(), f"epoch {epoch}: the positions of one record do not rise"
             for i in (0, asked.size // 2):
-                _same(
-                    order.find(int(asked[i]), epoch), positions[starts[i] : starts[i + 1]], "find", "find_all"
-                )
+                _same(order.find(int(asked[i]), epoch), positions[starts[i] : starts[i + 1]], "find", "find_all")
 
     def test_slice_equals_at(self, layout: Layout, seed: int) -> None:
         """`slice` is `at` of a range, for any bounds and step."""
@@ -136,9 +130,7 @@ class OrderTests:
             records = self._all(order, epoch)
             for start in cuts:
                 for stop in (cut for cut in cuts if cut >= start):
-                    _same(
-                        order.slice(start, stop, epoch), records[start:stop], f"slice({start}, {stop})", "at"
-                    )
+                    _same(order.slice(start, stop, epoch), records[start:stop], f"slice({start}, {stop})", "at")
                     for step in sorted({2, 3, order.lanes, order.lanes + 1, 2 * order.lanes, n, n + 1}):
                         part = order.slice(start, stop, epoch, step=step)
                         _same(part, records[start:stop:step], f"slice({start}, {stop}, step={step})", "at")
@@ -202,9 +194,7 @@ class OrderTests:
                 lane, first, last = int(visits.lane[i]), int(visits.first[i]), int(visits.last[i])
                 places = np.arange(first, last + 1)
                 places = places[places % order.lanes == lane]
-                inside = (records[places] >= visits.record_start[i]) & (
-                    records[places] < visits.record_stop[i]
-                )
+                inside = (records[places] >= visits.record_start[i]) & (records[places] < visits.record_stop[i])
                 covered[places[inside]] = True
                 if self.visits_exact:
                     used = places[inside]
@@ -213,9 +203,7 @@ class OrderTests:
             slow = Order.visits(order, epoch)
             pairs, read = (_pairs(each) for each in (visits, slow))
             if order.lanes > 1 or self.visits_exact:
-                assert pairs == read, (
-                    f"epoch {epoch}: visits of {sorted(pairs ^ read)} (lane, shard) are made up"
-                )
+                assert pairs == read, f"epoch {epoch}: visits of {sorted(pairs ^ read)} (lane, shard) are made up"
 
     def test_bad_input(self, layout: Layout, seed: int) -> None:
         """What is outside is refused with an OrderError that names it."""
@@ -280,9 +268,7 @@ def _pairs(visits: Visits) -> set[tuple[int, int]]:
 def _check_visits(order: Order, visits: Visits) -> None:
     """The form of visits: in the epoch, on their lane, of one shard, ordered by lane and first position."""
     assert len(visits) > 0
-    assert (
-        (visits.first >= 0).all() and (visits.last < len(order)).all() and (visits.first <= visits.last).all()
-    )
+    assert (visits.first >= 0).all() and (visits.last < len(order)).all() and (visits.first <= visits.last).all()
     assert (visits.record_start < visits.record_stop).all(), "a visit of no record"
     for record in (visits.record_start, visits.record_stop - 1):
         _same(order.layout.locate(record)[0], visits.shard, "the shard of a visit's records", "its shard")
