@@ -1,0 +1,16 @@
+"""The types of the extension module are generated from it; the committed file must be what comes out."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.project._sources import PACKAGE
+
+
+def test_core_stub_is_current() -> None:
+    stubgen = pytest.importorskip("nanobind.stubgen")
+    stubs = stubgen.StubGen(importlib.import_module("tombola._core"))
+    stubs.put(importlib.import_module("tombola._core"))
+    assert (PACKAGE / "_core.pyi").read_text() == stubs.get(), "run: make stubs"

@@ -1,0 +1,203 @@
+"""Writes the golden vectors: what each order's name and seed mean, for ever.
+
+    python tools/write_vectors.py            add the cases that tests/vectors does not have yet
+    python tools/write_vectors.py --check    only compare: what is there, and that nothing is missing
+
+A case that is there already is computed again and must come out the same; the tool refuses to change one. The files
+are read by the Python and the C++ tests: numbers are JSON integers, keys are hexadecimal strings, seeds may be of
+any size and are there for Python only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tombola.order import Layout, Order, Permutation, derive_key, make_spec
+
+FOLDER = Path(__file__).parents[1] / "tests" / "vectors"
+ANSWERS = ("key", "keys", "lanes", "outputs", "records")  # what a case computes; the rest is what it asks
+SEEDS = (0, 7, -1, 2**70)
+
+Case = dict[str, Any]
+
+
+class ChangedVector(Exception):
+    """The code no longer gives what a vector promised."""
+
+
+# ---- the questions
+
+
+def permutation_cases() -> Iterator[Case]:
+    """Every size up to 6, around the table's limit, around powers of two, up to 2^62."""
+    around = [2**k + d for k in (4, 8, 16, 17, 31, 32, 33, 47, 61) for d in (-1, 0, 1)]
+    sizes = [*range(1, 7), 10, 100, 127, 128, 129, 130, 1000, 10**9, *around, 2**62 - 1, 2**62]
+    for n in sorted(set(sizes)):
+        for seed in SEEDS if n in (6, 128, 129, 1000, 2**62) else SEEDS[:2]:
+            for purpose in ([], ["parts", 3]) if n in (5, 129, 10**9) else ([],):
+                yield {"n": n, "seed": seed, "purpose": purpose, "inputs": probes(n)}
+
+
+def order_cases(name: str, all_options: list[dict[str, Any]]) -> Iterator[Case]:
+    """Small layouts in full, and one of 10^12 records at some positions."""
+    layouts: list[dict[str, Any]] = [
+        {"equal": [8, 16]},
+        {"sizes": [5, 1, 9, 3, 7, 2, 11, 4, 6, 13]},
+        {"sizes": [0, 4, 0, 0, 17, 3, 1, 0]},
+        {"sizes": [23]},
+        {"sizes": [1] * 19},
+        {"sizes": [40, 1, 300, 2, 57]},
+    ]
+    for options in all_options:
+        for layout in layouts:
+            for epoch in (0, 1, 5):
+                yield {"order": name, "options": options, "layout": layout, "seed": 7, "epoch": epoch}
+        yield {"order": name, "options": options, "layout": layouts[1], "seed": 2**70, "epoch": 0}
+        large = {"equal": [100_000, 10_000_000]}
+        yield {
+            "order": name,
+            "options": options,
+            "layout": large,
+            "seed": 7,
+            "epoch": 3,
+            "inputs": probes(10**12),
+        }
+
+
+def probes(n: int, count: int = 24) -> list[int]:
+    """All of 0…n−1 when they are few, else the ends and some between."""
+    if n <= 130:
+        return list(range(n))
+    spread = [n * k // count + k for k in range(1, count)]
+    return sorted({0, 1, 2, n // 2 - 1, n // 2, n - 2, n - 1, *(t for t in spread if t < n)})
+
+
+LANES: list[dict[str, Any]] = [
+    {},
+    {"lanes": 1},
+    {"lanes": 3},
+    {"lanes": 16},
+    {"lanes": 3, "homes": "fresh"},
+    {"lanes": 16, "phase": "none"},
+    {"lanes": 1, "window": 2},
+    {"lanes": 3, "window": 1},
+    {"lanes": 3, "window": 2},
+    {"lanes": 2, "window": 5, "homes": "fresh"},
+    {"lanes": 3, "window_records": 4},
+    {"lanes": 1, "window_records": 7, "phase": "none"},
+    {"radius_records": 50},
+]
+FILES: dict[str, list[Case]] = {
+    "permutation.json": list(permutation_cases()),
+    "sequential.json": list(order_cases("sequential", [{}])),
+    "global.json": list(order_cases("global", [{}])),
+    "lanes.json": list(order_cases("lanes", LANES)),
+}
+
+# ---- the answers
+
+
+def layout_of(case: Case) -> Layout:
+    """The layout a case names."""
+    return Layout.equal(*case["layout"]["equal"]) if "equal" in case["layout"] else Layout(case["layout"]["sizes"])
+
+
+def order_of(case: Case) -> Order:
+    """The order a case names."""
+    return make_spec(case["order"], **case["options"]).over(layout_of(case), seed=case["seed"])
+
+
+def answered(question: Case) -> Case:
+    """The case with its answers as the code gives them now."""
+    if "n" in question:
+        permutation = Permutation(question["n"], question["seed"], *question["purpose"])
+        key = derive_key(question["seed"], "permutation", *question["purpose"])
+        outputs = permutation.at(np.array(question["inputs"], np.int64)).tolist()
+        return question | {"key": hex(key), "outputs": outputs}
+    order = order_of(question)
+    answers: Case = {"keys": keys_of(question), "lanes": order.lanes}
+    if "inputs" in question:
+        answers["outputs"] = order.at(np.array(question["inputs"], np.int64), question["epoch"]).tolist()
+    else:
+        answers["records"] = order.at(np.arange(len(order)), question["epoch"]).tolist()
+    return question | answers
+
+
+def keys_of(case: Case) -> dict[str, str]:
+    """The keys that the C++ core is given, which knows nothing of seeds."""
+    seed, epoch = case["seed"], case["epoch"]
+    if case["order"] == "global":
+        return {"permutation": hex(derive_key(seed, "permutation", "global", epoch))}
+    if case["order"] == "lanes":
+        fresh = (epoch,) if case["options"].get("homes") == "fresh" else ()
+        keys = {word: hex(derive_key(seed, f"lanes/{word}", epoch)) for word in ("parts", "records", "window")}
+        return {"home": hex(derive_key(seed, "lanes/home", *fresh))} | keys
+    return {}
+
+
+def question_of(case: Case) -> Case:
+    """A case without its answers."""
+    return {name: value for name, value in case.items() if name not in ANSWERS}
+
+
+# ---- the files
+
+
+def load(path: Path) -> list[Case]:
+    """The cases of a file; none when it is not there yet."""
+    return json.loads(path.read_text())["cases"] if path.exists() else []
+
+
+def update(there: list[Case], questions: list[Case], *, rewrite: bool = False) -> list[Case]:
+    """The cases that are there, each checked, and those that are missing; with `rewrite`, all as they are now."""
+    if rewrite:
+        return [answered(question) for question in questions]
+    for case in there:
+        now = answered(question_of(case))
+        if now != case:
+            raise ChangedVector(f"this case would change, and a vector never does: {json.dumps(question_of(case))}")
+    known = [question_of(case) for case in there]
+    return there + [answered(question) for question in questions if question not in known]
+
+
+def dump(path: Path, cases: list[Case]) -> None:
+    """One case a line, so that a diff shows that none has changed."""
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    path.write_text(f'{{"cases":[\n{lines}\n]}}\n')
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the tool; 1 when a vector would change or one is missing from a check."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--rewrite", action="store_true", help=argparse.SUPPRESS)  # only until the first release
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the files are")
+    options = parser.parse_args(argv)
+    status = 0
+    for name, questions in FILES.items():
+        path = options.folder / name
+        there = load(path)
+        try:
+            cases = update(there, questions, rewrite=options.rewrite)
+        except ChangedVector as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            status = 1
+            continue
+        added = len(cases) - len(there)
+        print(f"{name}: {len(cases)} cases, {added} of them new")
+        if options.check:
+            status |= added > 0
+        elif cases != there:
+            dump(path, cases)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
