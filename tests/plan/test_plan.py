@@ -30,6 +30,8 @@ def rank_views(world: World) -> list[World]:
 def gather(plans: list[Plan], step: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
     """The (positions, records) that all ranks together read in a step, by position, unmasked rows only."""
     readers = {plan.world.reader: plan.batch(step, epoch) for plan in plans}
+    for reader, rows in readers.items():  # a position belongs to the same reader whatever batch it is in
+        assert (rows.positions[rows.mask] // plans[0].order.run % plans[0].world.readers == reader).all()
     positions = np.concatenate([rows.positions[rows.mask] for rows in readers.values()])
     records = np.concatenate([rows.records[rows.mask] for rows in readers.values()])
     by = np.argsort(positions)
