@@ -1,0 +1,50 @@
+"""The table of commands, and how a failure leaves: one line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tombola.cli import _order
+from tombola.errors import TombolaError
+
+# Each has add(commands), which sets `run` as the default of its parser.
+_COMMANDS = (_order,)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """A wrong argument looks like any other failure: one line."""
+        print(f"tombola: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        sys.exit(2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; gives its exit code: 0, or 2 when the input makes no sense.
+
+    >>> main(["order", "2x8", "--lanes", "2", "--find", "3", "--json"])  # doctest: +ELLIPSIS
+    {"positions": [{"position": ..., "record": 3, "shard": 0, ...}]}
+    0
+    """
+    parser = _Parser(
+        prog="tombola",
+        allow_abbrev=False,
+        description="Shuffles training data: the order of records as a pure function.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except TombolaError as error:
+        print(f"tombola: error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # `tombola … | head` closed the pipe: that is no failure, but Python would complain once more at exit.
+        sys.stdout = None
+        return 0
+    return code

@@ -1,0 +1,181 @@
+"""`tombola order`: what it prints is what the plan says, and what is wrong leaves one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tombola.cli import main
+from tombola.order import Lanes, Layout, Order, Sequential
+from tombola.plan import Plan, World
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main(["order", *words, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def make(seed: int = 0, **options: Any) -> Order:
+    return Lanes(**options).over(Layout([300, 0, 41, 277, 500]), seed=seed)
+
+
+LAYOUT = "300,0,41,277,500"
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_at(capsys: pytest.CaptureFixture[str], epoch: int) -> None:
+    words = ["--lanes", "8", "--seed", "7", "--epoch", str(epoch), "--ranks", "4", "--batch-size", "64"]
+    found = printed(capsys, LAYOUT, *words, "--at", "0", "1117", "70")["positions"]
+    order = make(7, lanes=8)
+    plan = Plan(order, World(ranks=4), 64)
+    assert [entry["position"] for entry in found] == [0, 1117, 70]
+    assert [entry["record"] for entry in found] == order.at([0, 1117, 70], epoch).tolist()
+    assert [entry["lane"] for entry in found] == [0, 1117 % 8, 70 % 8]
+    assert [entry["rank"] for entry in found] == [0, 1117 % 4, 70 % 4]
+    assert [entry["step"] for entry in found] == [0, None, 1]  # 1117 // 64 is the batch that is dropped
+    for entry in found:
+        shard, place = order.layout.locate([entry["record"]])
+        assert (entry["shard"], entry["place"]) == (shard[0], place[0])
+    row = plan.batch(1, epoch).records.tolist()
+    assert found[2]["record"] not in row  # rank 70 mod 4 = 2 reads it, this plan is rank 0's
+    mine = Plan(order, World(rank=2, ranks=4), 64).batch(1, epoch).records.tolist()
+    assert mine[found[2]["row"]] == found[2]["record"]
+
+
+def test_find_is_the_way_back(capsys: pytest.CaptureFixture[str]) -> None:
+    at = printed(capsys, LAYOUT, "--lanes", "3", "--window", "2", "--at", "5", "900")
+    records = [str(entry["record"]) for entry in at["positions"]]
+    assert printed(capsys, LAYOUT, "--lanes", "3", "--window", "2", "--find", *records) == at
+
+
+def test_head(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, LAYOUT, "--head", "10")["positions"]
+    assert [entry["record"] for entry in found] == make().slice(0, 10).tolist()
+    assert len(printed(capsys, "2,3", "--head", "10")["positions"]) == 5
+    assert printed(capsys, "2,3", "--head", "0")["positions"] == []
+
+
+def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["200x50", "--lanes", "16", "--ranks", "8", "--nodes", "2", "--batch-size", "64", "--seed", "1"]
+    found = printed(capsys, *words)
+    order = Lanes(lanes=16).over(Layout.equal(200, 50), seed=1)
+    plan = Plan(order, World(ranks=8, nodes=2), 64)
+    first = plan.global_batch(0).records
+    assert found["records"] == 10_000
+    assert found["shards"] == 200
+    assert found["batches"] == plan.steps() == 156
+    assert found["first_batch"] == {"records": first.tolist(), "shards": len(set((first // 50).tolist()))}
+    assert found["open_shards_max"] == 16
+    assert 15 < found["open_shards_mean"] <= 16
+    nodes = [Plan(order, World(rank=r, ranks=8, nodes=2), 64).needs(scope="node") for r in (0, 4)]
+    assert found["shards_of_nodes"] == [len(needs) for needs in nodes]
+    assert found["locality_first"] == plan.locality().first == sum(found["shards_of_nodes"]) / 200
+    assert found["locality_later"] == plan.locality().later
+    assert found["options"]["lanes"] == 16
+    assert found["notes"] == []
+
+
+def test_notes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["order", "20x50", "--lanes", "4", "--ranks", "8"]) == 0
+    assert "share 4 lanes" in capsys.readouterr().out
+
+
+def test_options_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [LAYOUT, "--option", "homes=fresh", "--option", "window_records=20", "--option", "lanes=5"]
+    found = printed(capsys, *words, "--head", "40")["positions"]
+    order = make(lanes=5, homes="fresh", window_records=20)
+    assert [entry["record"] for entry in found] == order.slice(0, 40).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("sizes.json", lambda path: path.write_text("[300, 0, 41, 277, 500]")),
+        ("sizes.npy", lambda path: np.save(path, np.array([300, 0, 41, 277, 500], np.uint16))),
+    ],
+)
+def test_layout_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, write: Any) -> None:
+    write(tmp_path / name)
+    words = ["--order", "sequential", "--at", "320"]
+    assert printed(capsys, str(tmp_path / name), *words) == printed(capsys, LAYOUT, *words)
+
+
+def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "5x2", "--order", "sequential", "--ranks", "3")
+    assert (found["batch_size"], found["batches"]) == (9, 1)
+    assert found["first_batch"]["records"] == Sequential().over(Layout([10])).slice(0, 9).tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["10x0"], "holds no records"),
+        (["10*10"], "10*10"),
+        (["5,-1,3"], "shard 1 has -1 records"),
+        (["no/such/file.json"], "no/such/file.json"),
+        (["10x10", "--order", "nope"], "known are"),
+        (["10x10", "--lanes", "0"], "lanes is 0"),
+        (["10x10", "--lanes", "many"], "many"),
+        (["10x10", "--lane", "3"], "--lane"),
+        (["10x10", "--lanes", "101"], "only 100 records"),
+        (["10x10", "--option", "speed=9"], "no option 'speed'"),
+        (["10x10", "--option", "speed"], "name=value"),
+        (["10x10", "--at", "100"], "100 is outside"),
+        (["10x10", "--find", "-1"], "-1 is outside"),
+        (["10x10", "--head", "-1"], "-1"),
+        (["10x10", "--epoch", "-1"], "epoch is -1"),
+        (["10x10", "--ranks", "3", "--batch-size", "10"], "9 and 12"),
+        (["10x10", "--ranks", "3", "--nodes", "2"], "3 ranks"),
+        (["10x10", "--batch-size", "0"], "0"),
+        (["10x10", "--tail", "lose"], "lose"),
+        (["10x10", "--at", "1", "--find", "2"], "not allowed"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[str], named: str) -> None:
+    try:
+        code = main(["order", *words])
+    except SystemExit as leaving:  # argparse leaves by itself
+        code = leaving.code  # type: ignore[assignment]
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert err.startswith("tombola: error: ")
+    assert err.count("\n") == 1
+    assert named in err
+
+
+def test_json_needs_no_rich_and_tables_say_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ImportError('as if it were not installed')\n")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from tombola.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, "order", "10x10", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert json.loads(run("--json").stdout)["records"] == 100
+    table = run()
+    assert table.returncode == 2
+    assert "pip install 'tombola[cli]'" in table.stderr
+    assert table.stderr.count("\n") == 1
+
+
+def test_the_script_is_installed() -> None:
+    script = Path(sys.executable).with_name("tombola")
+    run = subprocess.run([str(script), "order", "4x100"], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "records" in run.stdout
+
+
+def test_a_closed_pipe_is_no_failure() -> None:
+    command = f"set -o pipefail; {sys.executable} -m tombola.cli order 1000x100 --head 3000 | head -1"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert run.stderr == ""
+    assert run.returncode == 0
