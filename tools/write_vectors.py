@@ -137,7 +137,7 @@ def keys_of(case: Case) -> dict[str, str]:
         return {"permutation": hex(derive_key(seed, "permutation", "global", epoch))}
     if case["order"] == "lanes":
         fresh = (epoch,) if case["options"].get("homes") == "fresh" else ()
-        keys = {word: hex(derive_key(seed, f"lanes/{word}", epoch)) for word in ("parts", "records", "window")}
+        keys = {word: hex(derive_key(seed, f"lanes/{word}", epoch)) for word in ("parts", "records", "window", "phase")}
         return {"home": hex(derive_key(seed, "lanes/home", *fresh))} | keys
     return {}
 
