@@ -84,8 +84,8 @@ std::unique_ptr<LaneEpoch> lanes_of(const json& c, const Ints& starts, int threa
                                      c["lanes"].get<std::int64_t>(), key_of(keys["home"]), threads);
   const tombola::Window window{options.value("window", std::int64_t{0}), options.value("window_records", std::int64_t{0})};
   return std::make_unique<LaneEpoch>(
-      std::move(line), tombola::LaneKeys{key_of(keys["parts"]), key_of(keys["records"]), key_of(keys["window"]), key_of(keys["phase"])},
-      window, options.value("phase", "spread") == "spread", threads);
+      std::move(line), tombola::LaneKeys{key_of(keys["parts"]), key_of(keys["records"]), key_of(keys["window"]), key_of(keys["phase"])}, window,
+      options.value("phase", "spread") == "spread", threads);
 }
 
 }  // namespace
