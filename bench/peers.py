@@ -6,6 +6,7 @@ python bench/peers.py [NAME …]
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,12 +40,14 @@ def make(name: str) -> None:
     stamp, recipe = folder / "recipe.json", json.dumps(PEERS[name])
     if stamp.exists() and stamp.read_text() == recipe:
         return
+    # Our own constraints do not bind a peer: each brings the versions it asks for.
+    environ = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}
     print(f"-- installing {name} into {folder.relative_to(BENCH.parent)}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     for words in PEERS[name]:
         # -qqq: pip complains of the dependencies that are left out on purpose.
         command = [str(python_of(name)), "-m", "pip", "--disable-pip-version-check", "-qqq", "install", *words]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env=environ)
     stamp.write_text(recipe)
 
 
