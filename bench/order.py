@@ -56,7 +56,9 @@ def rate(result: dict[str, Any]) -> str:
 
 def start(result: dict[str, Any]) -> str:
     """Time and memory of a start."""
-    return f"{duration(result['seconds'])}, {result['peak_bytes'] / 1e6:.3g} MB"
+    size = result["peak_bytes"]
+    held = f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e9:.3g} GB"
+    return f"{duration(result['seconds'])}, {held}"
 
 
 def time_only(result: dict[str, Any]) -> str:
