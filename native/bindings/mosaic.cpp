@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -79,7 +80,7 @@ void bind_width(nb::module_& m) {
         mosaic::deal<T>(how, ids_data, records_data, to, threads);
       },
       "records"_a, "canonical_nodes"_a, "nodes"_a, "ranks"_a, "workers"_a, "batch"_a, "drop_first"_a, "filled"_a,
-      "pads"_a, "tiled"_a, "ids"_a.none(), "records_of"_a.none(), "out"_a, "threads"_a);
+      "pads"_a, "tiled"_a, "ids"_a.noconvert().none(), "records_of"_a.noconvert().none(), "out"_a, "threads"_a);
 }
 
 }  // namespace

@@ -415,8 +415,10 @@ void sample_shards(const std::int64_t* sizes, std::int64_t shards, std::int64_t 
     for (; rest > 0; ++picks) {
       const auto after = std::upper_bound(first_pick.begin(), first_pick.end(), static_cast<std::int64_t>(*picks));
       const auto shard = after - first_pick.begin() - 1;
-      const bool last = *picks + 1 == *after;
-      const std::int64_t size = last ? sizes[shard] - (*after - 1 - first_pick[static_cast<std::size_t>(shard)]) * granularity : granularity;
+      // The last pick of a shard is what is left of it, except before an empty shard: there the peer overwrites it.
+      const bool rump = *picks + 1 == *after && (shard + 1 == shards || sizes[shard + 1] > 0);
+      const std::int64_t before = (*after - 1 - first_pick[static_cast<std::size_t>(shard)]) * granularity;
+      const std::int64_t size = rump ? sizes[shard] - before : granularity;
       const std::int64_t taken = std::min(rest, size);
       counts[shard] += taken;
       rest -= taken;

@@ -1,0 +1,31 @@
+"""The exact MosaicML orders: record for record what mosaicml-streaming 0.13.0 reads, so that a run can move and go on.
+
+>>> from tombola.order import mosaic
+>>> mosaic.shuffle("py1s", [3, 3, 4], canonical_nodes=1, seed=7, epoch=0).tolist()
+[1, 0, 2, 7, 6, 8, 9, 4, 3, 5]
+"""
+
+from tombola.order.mosaic._batching import BATCHINGS, Options, work
+from tombola.order.mosaic._deal import RULES, deal
+from tombola.order.mosaic._draws import Draws
+from tombola.order.mosaic._sampling import SAMPLINGS, Sample, Weights, sample, sample_shards, weigh
+from tombola.order.mosaic._shuffle import BLOCK_RECORDS, NAMES, shuffle
+
+
+__all__ = [
+    "BATCHINGS",
+    "BLOCK_RECORDS",
+    "NAMES",
+    "RULES",
+    "SAMPLINGS",
+    "Draws",
+    "Options",
+    "Sample",
+    "Weights",
+    "deal",
+    "sample",
+    "sample_shards",
+    "shuffle",
+    "weigh",
+    "work",
+]
