@@ -62,10 +62,25 @@ void bind_width(nb::module_& m) {
       },
       "starts"_a, "sizes"_a, "counts"_a, "seed"_a, "out"_a.noconvert());
   m.def(
+      "mosaic_find_table",
+      [](Table<T> order, Ids<T> starts, Ids<T> found) {
+        require(starts.shape(0) > 0, "starts must hold one entry a record and one more");
+        require(order.has_value() && order->shape(0) == found.shape(0), "found must hold one entry a position");
+        const auto positions = static_cast<std::int64_t>(found.shape(0)), records = static_cast<std::int64_t>(starts.shape(0)) - 1;
+        const T* from = order->data();
+        nb::gil_scoped_release unlocked;
+        mosaic::find_table<T>(from, positions, records, starts.data(), found.data());
+      },
+      "order"_a.noconvert(), "starts"_a.noconvert(), "found"_a.noconvert());
+}
+
+template <class T, class To>
+void bind_deal(nb::module_& m) {
+  m.def(
       "mosaic_deal",
       [](std::int64_t records, std::int64_t canonical_nodes, std::int64_t nodes, std::int64_t ranks,
          std::int64_t workers, std::int64_t batch, std::int64_t drop_first, std::int64_t filled, In pads, bool tiled,
-         Table<T> ids, Table<T> records_of, Out out, int threads) {
+         Table<T> ids, Table<T> records_of, Ids<To> out, int threads) {
         mosaic::Deal how{records, canonical_nodes, nodes, ranks, workers, batch, drop_first,
                          filled + static_cast<std::int64_t>(pads.shape(0)), filled, pads.data(), tiled};
         const auto entries = nodes * ranks * workers * how.batches_per_worker() * batch;
@@ -75,12 +90,12 @@ void bind_width(nb::module_& m) {
                 "records_of must hold one entry a record");
         const T* ids_data = ids ? ids->data() : nullptr;
         const T* records_data = records_of ? records_of->data() : nullptr;
-        std::int64_t* to = out.data();
+        To* to = out.data();
         nb::gil_scoped_release unlocked;
-        mosaic::deal<T>(how, ids_data, records_data, to, threads);
+        mosaic::deal<T, To>(how, ids_data, records_data, to, threads);
       },
       "records"_a, "canonical_nodes"_a, "nodes"_a, "ranks"_a, "workers"_a, "batch"_a, "drop_first"_a, "filled"_a,
-      "pads"_a, "tiled"_a, "ids"_a.noconvert().none(), "records_of"_a.noconvert().none(), "out"_a, "threads"_a);
+      "pads"_a, "tiled"_a, "ids"_a.noconvert().none(), "records_of"_a.noconvert().none(), "out"_a.noconvert(), "threads"_a);
 }
 
 }  // namespace
@@ -131,4 +146,7 @@ void bind_mosaic(nb::module_& m) {
       "sizes"_a, "chosen"_a, "granularity"_a, "seed"_a, "out"_a);
   bind_width<std::int32_t>(m);
   bind_width<std::int64_t>(m);
+  bind_deal<std::int32_t, std::int32_t>(m);
+  bind_deal<std::int32_t, std::int64_t>(m);
+  bind_deal<std::int64_t, std::int64_t>(m);
 }

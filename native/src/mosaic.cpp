@@ -160,16 +160,19 @@ class PageSort {
 
   // The next `count` records get the keys place + low + range·u.
   void add(std::int64_t count, double low, double range, Pcg64& draws) {
-    double units[kStep];
+    double keys[kStep];
     while (count > 0) {
       const std::int64_t step = std::min(count, kStep);
       release(next_ - reach_ - 1);
-      draws.units(static_cast<std::size_t>(step), units);
+      draws.units(static_cast<std::size_t>(step), keys);
+      for (std::int64_t k = 0; k < step; ++k) keys[k] = static_cast<double>(next_ + k) + (low + range * keys[k]);
       for (std::int64_t k = 0; k < step; ++k) {
-        const double key = static_cast<double>(next_ + k) + (low + range * units[k]);
-        Page& page = page_of(static_cast<std::int64_t>(key) / kPage);
-        if (page.size == page.capacity) page.grow();
-        page.entries[page.size++] = {key, from_[k]};
+        Page& page = page_of(static_cast<std::int64_t>(keys[k]) / kPage);
+        if (page.end == page.full) page.grow();
+        Entry* entry = page.end++;
+        fetch(entry + kAhead);
+        entry->key = keys[k];  // field by field: by way of the stack it waits for the store to come back
+        entry->id = from_[k];
       }
       next_ += step;
       from_ += step;
@@ -183,19 +186,24 @@ class PageSort {
   static constexpr std::int64_t kPage = 2048, kStep = 1024;
   static constexpr std::int64_t kSlots = 2 * kPage;  // half a key each: most hold one record or none
 
+  // Hundreds of pages are open, more than fit the nearest cache: ask for the place two lines on.
+  static constexpr std::int64_t kAhead = 8;
+
   struct Entry {
     double key;
     T id;
   };
   struct Page {
     std::unique_ptr<Entry[]> entries;
-    std::size_t size = 0, capacity = 0;
+    Entry *end = nullptr, *full = nullptr;
+    std::size_t size() const { return static_cast<std::size_t>(end - entries.get()); }
     void grow() {
-      const std::size_t larger = capacity == 0 ? kPage + kPage / 4 : 2 * capacity;
-      auto moved = std::make_unique_for_overwrite<Entry[]>(larger);
-      std::copy_n(entries.get(), size, moved.get());
+      const std::size_t had = size(), room = had == 0 ? kPage + kPage / 4 : 2 * had;
+      auto moved = std::make_unique_for_overwrite<Entry[]>(room + kAhead);
+      std::copy_n(entries.get(), had, moved.get());
       entries = std::move(moved);
-      capacity = larger;
+      end = entries.get() + had;
+      full = entries.get() + room;
     }
   };
 
@@ -208,27 +216,34 @@ class PageSort {
 
   // Counting sort into slots, then insertion within them; equal keys stay in the order they came.
   void sort(Page& page, double begin) {
-    if (page.size == 0) return;
+    const std::size_t size = page.size();
+    if (size == 0) return;
     const Entry* entries = page.entries.get();
     std::memset(slots_, 0, sizeof slots_);
-    if (sorted_.size() < page.size) sorted_.resize(page.size);
-    auto slot = [begin](double key) { return static_cast<std::size_t>((key - begin) * (kSlots / kPage)); };
-    for (std::size_t k = 0; k < page.size; ++k) ++slots_[slot(entries[k].key) + 1];
-    for (std::int64_t s = 0; s < kSlots; ++s) slots_[s + 1] += slots_[s];
-    for (std::size_t k = 0; k < page.size; ++k) sorted_[slots_[slot(entries[k].key)]++] = entries[k];
-    for (std::size_t k = 1; k < page.size; ++k) {
-      if (!(sorted_[k].key < sorted_[k - 1].key)) continue;
-      const Entry moved = sorted_[k];
+    if (sorted_.size() < size) sorted_.resize(size);
+    Entry* sorted = sorted_.data();
+    auto slot = [begin](double key) { return static_cast<std::uint32_t>(static_cast<std::int32_t>((key - begin) * (kSlots / kPage))); };
+    for (std::size_t k = 0; k < size; ++k) ++slots_[slot(entries[k].key) + 1];
+    std::uint32_t before = 0;
+    for (std::int64_t s = 0; s < kSlots; ++s) slots_[s] = before += slots_[s];
+    for (std::size_t k = 0; k < size; ++k) {
+      Entry* entry = sorted + slots_[slot(entries[k].key)]++;
+      entry->key = entries[k].key;
+      entry->id = entries[k].id;
+    }
+    for (std::size_t k = 1; k < size; ++k) {
+      if (!(sorted[k].key < sorted[k - 1].key)) continue;
+      const Entry moved = sorted[k];
       std::size_t hole = k;
       do {
-        sorted_[hole] = sorted_[hole - 1];
+        sorted[hole] = sorted[hole - 1];
         --hole;
-      } while (hole > 0 && moved.key < sorted_[hole - 1].key);
-      sorted_[hole] = moved;
+      } while (hole > 0 && moved.key < sorted[hole - 1].key);
+      sorted[hole] = moved;
     }
-    for (std::size_t k = 0; k < page.size; ++k) to_[k] = sorted_[k].id;
-    to_ += page.size;
-    page.size = 0;
+    for (std::size_t k = 0; k < size; ++k) to_[k] = sorted[k].id;
+    to_ += size;
+    page.end = page.entries.get();
   }
 
   std::vector<Page> pages_;
@@ -454,8 +469,8 @@ std::vector<std::int64_t> sample_records(const std::int64_t* starts, const std::
   return units;
 }
 
-template <class T>
-void deal(const Deal& how, const T* ids, const T* records_of, std::int64_t* out, int threads) {
+template <class T, class Out>
+void deal(const Deal& how, const T* ids, const T* records_of, Out* out, int threads) {
   const std::int64_t nodes = how.canonical_nodes, k = how.per_node(), per_rank = how.per_rank();
   const std::int64_t under = per_rank * how.ranks - k;
   const bool repeats_tail = how.ranks + under - 1 <= k;
@@ -484,14 +499,14 @@ void deal(const Deal& how, const T* ids, const T* records_of, std::int64_t* out,
     for (std::int64_t b = from; b < to; ++b) {
       const std::int64_t device = b / batches, number = b % batches;
       const std::int64_t node = device / how.ranks, rank = device % how.ranks;
-      std::int64_t* at = out + ((device * how.workers + number % how.workers) * batches_per_worker + number / how.workers) * how.batch;
+      Out* at = out + ((device * how.workers + number % how.workers) * batches_per_worker + number / how.workers) * how.batch;
       const std::int64_t first = number * how.batch;  // of the rank's list
       // Entries of this batch whose turn in the node's list comes before its end.
       const std::int64_t sure = std::clamp<std::int64_t>((k - rank + how.ranks - 1) / how.ranks - first, 0, how.batch);
       const std::int64_t position = how.drop_first + node + how.nodes * (rank + how.ranks * first);
       std::int64_t c = position % nodes, place = position / nodes;
       for (std::int64_t q = 0; q < sure; ++q) {
-        at[q] = record(place < plain ? begin[static_cast<std::size_t>(c)] + place : row_entry(c, place));
+        at[q] = static_cast<Out>(record(place < plain ? begin[static_cast<std::size_t>(c)] + place : row_entry(c, place)));
         c += stride_node;
         place += stride_place;
         if (c >= nodes) {
@@ -507,10 +522,21 @@ void deal(const Deal& how, const T* ids, const T* records_of, std::int64_t* out,
         std::int64_t turn = rank + how.ranks * (first + q);  // beyond the node's list
         turn = repeats_tail ? turn - how.ranks - under + 1 : turn % k;
         const std::int64_t p = how.drop_first + node + how.nodes * turn;
-        at[q] = record(row_entry(p % nodes, p / nodes));
+        at[q] = static_cast<Out>(record(row_entry(p % nodes, p / nodes)));
       }
     }
   });
+}
+
+template <class T>
+void find_table(const T* order, std::int64_t positions, std::int64_t records, T* starts, T* found) {
+  std::fill(starts, starts + records + 1, T{0});
+  for (std::int64_t t = 0; t < positions; ++t) ++starts[order[t] + 1];
+  for (std::int64_t r = 0; r < records; ++r) starts[r + 1] += starts[r];
+  // The starts walk to the next record's while its positions are written, from the last to the first, and back.
+  for (std::int64_t t = positions; t-- > 0;) found[--starts[order[t] + 1]] = static_cast<T>(t);
+  std::copy(starts + 1, starts + records + 1, starts);
+  starts[records] = static_cast<T>(positions);
 }
 
 template void shuffle(std::int32_t*, std::int64_t, Pcg64&);
@@ -521,7 +547,10 @@ template std::vector<std::int64_t> sample_records(const std::int64_t*, const std
                                                   std::int64_t, std::uint64_t, std::int32_t*);
 template std::vector<std::int64_t> sample_records(const std::int64_t*, const std::int64_t*, const std::int64_t*,
                                                   std::int64_t, std::uint64_t, std::int64_t*);
+template void deal(const Deal&, const std::int32_t*, const std::int32_t*, std::int32_t*, int);
 template void deal(const Deal&, const std::int32_t*, const std::int32_t*, std::int64_t*, int);
 template void deal(const Deal&, const std::int64_t*, const std::int64_t*, std::int64_t*, int);
+template void find_table(const std::int32_t*, std::int64_t, std::int64_t, std::int32_t*, std::int32_t*);
+template void find_table(const std::int64_t*, std::int64_t, std::int64_t, std::int64_t*, std::int64_t*);
 
 }  // namespace tombola::mosaic

@@ -53,7 +53,12 @@ struct Deal {
 };
 
 // out[…] = records_of[ids[virtual position]]; either table may be null, which means it maps a number to itself.
+template <class T, class Out>
+void deal(const Deal& how, const T* ids, const T* records_of, Out* out, int threads);
+
+// The inverse of order[0 … positions), in which a record may come any number of times: record r is read at the rising
+// positions found[starts[r] … starts[r + 1]). `starts` has records + 1 entries, `found` as many as there are positions.
 template <class T>
-void deal(const Deal& how, const T* ids, const T* records_of, std::int64_t* out, int threads);
+void find_table(const T* order, std::int64_t positions, std::int64_t records, T* starts, T* found);
 
 }  // namespace tombola::mosaic

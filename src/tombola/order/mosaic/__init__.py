@@ -10,6 +10,7 @@ from tombola.order.mosaic._deal import RULES, deal
 from tombola.order.mosaic._draws import Draws
 from tombola.order.mosaic._sampling import SAMPLINGS, Sample, Weights, sample, sample_shards, weigh
 from tombola.order.mosaic._shuffle import BLOCK_RECORDS, NAMES, shuffle
+from tombola.order.mosaic._specs import Naive, Py1b, Py1br, Py1e, Py1s, Py2s
 
 
 __all__ = [
@@ -19,7 +20,13 @@ __all__ = [
     "RULES",
     "SAMPLINGS",
     "Draws",
+    "Naive",
     "Options",
+    "Py1b",
+    "Py1br",
+    "Py1e",
+    "Py1s",
+    "Py2s",
     "Sample",
     "Weights",
     "deal",

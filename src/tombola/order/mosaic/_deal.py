@@ -29,8 +29,9 @@ def deal(
     rule: str = "relaxed",
     ids: npt.NDArray[Any] | None = None,
     records_of: npt.NDArray[Any] | None = None,
+    compact: bool = False,
     threads: int = THREADS,
-) -> Ints:
+) -> npt.NDArray[Any]:
     """Virtual positions dealt to nodes, ranks and workers: the peer's get_partitions, and its mapping in one go.
 
     The answer has the shape (nodes, ranks, workers, batches, batch); −1 means nothing is left. Position p of the epoch
@@ -43,6 +44,8 @@ def deal(
         How many positions have been read: a resume.
     ids, records_of
         Map each position p to ``ids[p]`` and that to ``records_of[ids[p]]``, as the answer is written.
+    compact
+        Give 32-bit numbers where both tables and the records are that narrow.
 
     Kept as it is: canonical nodes of unequal length, worlds that do not divide the epoch and more nodes than canonical
     nodes repeat records at the end; the last batch therefore depends on the world.
@@ -76,17 +79,17 @@ def deal(
                 f"started with; use a device_batch for which it does"
             )
         old = (first, ranks, workers, devices * batch // (first * ranks))
-        flat = traversal(_orig(records, canonical, *old, drop, tables, threads))
+        flat = traversal(_orig(records, canonical, *old, drop, tables, compact, threads))
         return in_shape(flat, nodes, ranks, workers, batch)
-    return _orig(records, canonical, nodes, ranks, workers, batch, drop, tables, threads)
+    return _orig(records, canonical, nodes, ranks, workers, batch, drop, tables, compact, threads)
 
 
-def traversal(dealt: Ints) -> Ints:
+def traversal(dealt: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A deal in the order it is read: batch, worker, node, rank, place in the batch."""
     return dealt.transpose(3, 2, 0, 1, 4).reshape(-1)
 
 
-def in_shape(flat: Ints, nodes: int, ranks: int, workers: int, batch: int) -> Ints:
+def in_shape(flat: npt.NDArray[Any], nodes: int, ranks: int, workers: int, batch: int) -> npt.NDArray[Any]:
     """The inverse of `traversal`: entries in reading order → (nodes, ranks, workers, batches, batch)."""
     return np.ascontiguousarray(flat.reshape(-1, workers, nodes, ranks, batch).transpose(2, 3, 1, 0, 4))
 
@@ -114,8 +117,17 @@ def _tables(records: int, ids: npt.NDArray[Any] | None, records_of: npt.NDArray[
 
 
 def _orig(
-    records: int, canonical: int, nodes: int, ranks: int, workers: int, batch: int, drop: int, tables: _Tables, threads: int
-) -> Ints:
+    records: int,
+    canonical: int,
+    nodes: int,
+    ranks: int,
+    workers: int,
+    batch: int,
+    drop: int,
+    tables: _Tables,
+    compact: bool,
+    threads: int,
+) -> npt.NDArray[Any]:
     if not _divide(canonical, nodes):
         raise OrderError(
             f"{canonical} canonical nodes and {nodes} nodes do not divide one another; choose numbers that do, or deal "
@@ -131,8 +143,9 @@ def _orig(
     drop = min(drop - drop % nodes, canonical * (filled + pads.size))
     per_rank = -(-((canonical * (filled + pads.size) - drop) // nodes) // ranks)
     batches = -(-per_rank // (workers * batch))
-    out = np.empty(nodes * ranks * workers * batches * batch, np.int64)
     ids, records_of = tables
+    narrow = width(records) == np.int32 and all(table is None or table.dtype == np.int32 for table in tables)
+    out = np.empty(nodes * ranks * workers * batches * batch, np.int32 if compact and narrow else np.int64)
     _core.mosaic_deal(
         records, canonical, nodes, ranks, workers, batch, drop, filled, pads, tiled, ids, records_of, out, threads
     )

@@ -15,8 +15,6 @@ from tombola.order.mosaic._draws import SEED_END, check_seed, width
 
 #: The names, in the order of the core's enumeration.
 NAMES = ("naive", "py1b", "py1s", "py2s", "py1br", "py1e")
-#: Those that mix records within blocks; the others ignore the block.
-BLOCKED = ("py1b", "py1br", "py1e")
 #: The peer's default block, in records.
 BLOCK_RECORDS = 1 << 18
 
