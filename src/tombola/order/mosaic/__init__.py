@@ -2,7 +2,7 @@
 
 >>> from tombola.order import mosaic
 >>> mosaic.shuffle("py1s", [3, 3, 4], canonical_nodes=1, seed=7, epoch=0).tolist()
-[1, 0, 2, 7, 6, 8, 9, 4, 3, 5]
+[1, 2, 0, 3, 4, 5, 8, 6, 9, 7]
 """
 
 from tombola.order.mosaic._batching import BATCHINGS, Options, work
@@ -11,7 +11,6 @@ from tombola.order.mosaic._draws import Draws
 from tombola.order.mosaic._sampling import SAMPLINGS, Sample, Weights, sample, sample_shards, weigh
 from tombola.order.mosaic._shuffle import BLOCK_RECORDS, NAMES, shuffle
 from tombola.order.mosaic._specs import Naive, Py1b, Py1br, Py1e, Py1s, Py2s
-
 
 __all__ = [
     "BATCHINGS",

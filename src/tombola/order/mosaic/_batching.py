@@ -170,8 +170,8 @@ def work(
     - only "random", "stratified" and "per_stream" read the same set of records per global batch in any world, and only
       while no padding comes into it.
 
-    >>> work(Layout([4]), Options(canonical_nodes=1, shuffle="naive", seed=1), device_batch=2).tolist()
-    [[[[[3, 2], [0, 1]]]]]
+    >>> work(Layout([6]), Options(canonical_nodes=1, shuffle="naive", seed=1), device_batch=3).tolist()
+    [[[[[4, 0, 2], [1, 5, 3]]]]]
     """
     weights = weigh(stream_records(layout), seed=options.seed) if weights is None else weights
     todo = _Epoch(

@@ -145,18 +145,31 @@ def _orig(
     batches = -(-per_rank // (workers * batch))
     ids, records_of = tables
     narrow = width(records) == np.int32 and all(table is None or table.dtype == np.int32 for table in tables)
-    out = np.empty(nodes * ranks * workers * batches * batch, np.int32 if compact and narrow else np.int64)
+    size = nodes * ranks * workers * batches * batch
+    out: npt.NDArray[Any] = np.empty(size, np.int32 if compact and narrow else np.int64)
     _core.mosaic_deal(
-        records, canonical, nodes, ranks, workers, batch, drop, filled, pads, tiled, ids, records_of, out, threads
+        records,
+        canonical,
+        nodes,
+        ranks,
+        workers,
+        batch,
+        drop,
+        filled,
+        pads,
+        tiled,
+        ids,
+        records_of,
+        out,
+        threads,
     )
     return out.reshape(nodes, ranks, workers, batches, batch)
 
 
 def _pads(filled: int, pad: int, ratio: int, records: int) -> Ints:
-    """Places of a canonical node's row that its padding repeats, in the peer's slice, negative ends and all."""
-    length = filled + pad
-    first, end = length - 2 * pad - ratio + 1, length - pad - ratio + 1
-    places = np.arange(*slice(first, end).indices(length), dtype=np.int64)
+    """Places of a canonical node's row that its padding repeats."""
+    # The peer counts them from the end of the row: where the row is too short they stop at its start.
+    places = np.arange(max(filled - pad - ratio + 1, 0), max(filled - ratio + 1, 0), dtype=np.int64)
     if places.size not in (1, pad):
         raise OrderError(
             f"{records} records are too few for that many more nodes than canonical nodes; use fewer nodes, or more "

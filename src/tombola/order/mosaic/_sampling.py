@@ -82,7 +82,9 @@ def weigh(
     chosen = (total * shares).astype(np.int64)
     chosen[Draws(seed).choice(count, total - int(chosen.sum()))] += 1
     for stream in np.flatnonzero((chosen > 0) & (sizes == 0)):
-        raise OrderError(f"stream {stream} holds no records, but {chosen[stream]} are wanted of it; give it proportion 0")
+        raise OrderError(
+            f"stream {stream} holds no records, but {chosen[stream]} are wanted of it; give it proportion 0"
+        )
     return Weights(tuple(chosen.tolist()), tuple(shares.tolist()))
 
 
@@ -93,7 +95,8 @@ def _proportions(proportion: Sequence[float | None]) -> npt.NDArray[np.float64]:
     shares = np.array(proportion, np.float64)
     if not shares.any():
         raise OrderError("every proportion is 0; give at least one stream a weight")
-    return shares / shares.sum()
+    normed: npt.NDArray[np.float64] = shares / shares.sum()
+    return normed
 
 
 def _absolute(sizes: Ints, repeat: Sequence[float | None], choose: Sequence[int | None]) -> Weights:
@@ -119,7 +122,9 @@ def _resolved(chosen: Ints) -> Weights:
     return Weights(tuple(chosen.tolist()), tuple(count / total for count in chosen.tolist()))
 
 
-def sample_shards(sizes: IntsLike, choose: int, *, granularity: int = 1, seed: int, epoch: int = 0, fresh: bool = True) -> Ints:
+def sample_shards(
+    sizes: IntsLike, choose: int, *, granularity: int = 1, seed: int, epoch: int = 0, fresh: bool = True
+) -> Ints:
     """How many records each shard gives when `choose` are wanted of all: the peer's get_sampling.
 
     Whole passes first; the rest is picked `granularity` records at a time from the shards in a random order, which is

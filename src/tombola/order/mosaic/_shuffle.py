@@ -54,8 +54,8 @@ def shuffle(
       here in the order they came in; there their order depends on the processor;
     - py1e refuses a canonical node without records; the others accept it.
 
-    >>> shuffle("naive", [2, 2], canonical_nodes=1, seed=1).tolist()
-    [3, 2, 0, 1]
+    >>> shuffle("naive", [3, 2], canonical_nodes=1, seed=1).tolist()
+    [4, 0, 1, 2, 3]
     """
     if name not in NAMES:
         raise OrderError(f"there is no exact MosaicML shuffle {name!r}; known are {', '.join(NAMES)}")

@@ -85,9 +85,9 @@ class Naive(_MosaicSpec):
 
     >>> order = Naive(canonical_nodes=2).over(Layout([3, 2]), seed=1)
     >>> order.slice(0, len(order)).tolist()
-    [4, 0, 2, 1, 3, 1]
-    >>> order.find(1).tolist()
-    [3, 5]
+    [4, 1, 0, 2, 0, 3]
+    >>> order.find(0).tolist()
+    [2, 4]
     """
 
     shuffle_name = "naive"
@@ -98,8 +98,8 @@ class Naive(_MosaicSpec):
 class Py1s(_MosaicSpec):
     """MosaicML's py1s: whole shards in a shuffled order, the records of each shuffled. Options as `Naive`.
 
-    >>> Py1s(canonical_nodes=1).over(Layout([2, 2]), seed=7).slice(0, 4).tolist()
-    [1, 0, 3, 2]
+    >>> Py1s(canonical_nodes=1).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
+    [3, 0, 1, 2, 7, 6, 4, 5]
     """
 
     shuffle_name = "py1s"
@@ -110,8 +110,8 @@ class Py1s(_MosaicSpec):
 class Py2s(_MosaicSpec):
     """MosaicML's py2s: as py1s, and the records of each shard are shuffled before shards are cut. Options as `Naive`.
 
-    >>> Py2s(canonical_nodes=1).over(Layout([2, 2]), seed=7).slice(0, 4).tolist()
-    [0, 1, 3, 2]
+    >>> Py2s(canonical_nodes=1).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
+    [1, 3, 2, 0, 6, 5, 7, 4]
     """
 
     shuffle_name = "py2s"
@@ -125,8 +125,8 @@ class Py1b(_BlockSpec):
     block_records
         The peer's shuffle_block_size.
 
-    >>> Py1b(canonical_nodes=1, block_records=2).over(Layout([2, 2]), seed=7).slice(0, 4).tolist()
-    [1, 0, 3, 2]
+    >>> Py1b(canonical_nodes=1, block_records=2).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
+    [1, 0, 2, 3, 5, 4, 6, 7]
     """
 
     shuffle_name = "py1b"
@@ -139,8 +139,8 @@ class Py1br(_BlockSpec):
 
     Kept as it is: up to three quarters of a block at the end of a lane can stay in stored order.
 
-    >>> Py1br(canonical_nodes=1, block_records=4).over(Layout([2, 2]), seed=7).slice(0, 4).tolist()
-    [0, 2, 3, 1]
+    >>> Py1br(canonical_nodes=1, block_records=4).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
+    [1, 2, 0, 6, 3, 4, 5, 7]
     """
 
     shuffle_name = "py1br"
@@ -151,8 +151,8 @@ class Py1br(_BlockSpec):
 class Py1e(_BlockSpec):
     """MosaicML's py1e, its default: each record moves by up to half a block. Options as `Py1b`.
 
-    >>> Py1e(canonical_nodes=1, block_records=4).over(Layout([2, 2]), seed=7).slice(0, 4).tolist()
-    [1, 0, 3, 2]
+    >>> Py1e(canonical_nodes=1, block_records=12).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
+    [0, 7, 6, 3, 1, 4, 2, 5]
     """
 
     shuffle_name = "py1e"
@@ -198,7 +198,9 @@ class _MosaicOrder(Order):
 
     def _epoch(self, epoch: int) -> _Epoch:
         if self._seed + epoch >= SEED_END:
-            raise OrderError(f"seed + epoch is {self._seed + epoch}; an exact MosaicML order adds them, to less than 2^63")
+            raise OrderError(
+                f"seed + epoch is {self._seed + epoch}; an exact MosaicML order adds them, to less than 2^63"
+            )
         with self._lock:
             made = self._epochs.pop(epoch, None)
             if made is None:
@@ -263,9 +265,8 @@ class _MosaicOrder(Order):
             if epoch.table is None:
                 narrow = epoch.records.dtype == np.int32 and width(self._length + 1) == np.int32
                 dtype = np.int32 if narrow else np.int64
-                starts = np.empty(self._layout.records + 1, dtype)
-                found = np.empty(self._length, dtype)
+                starts: npt.NDArray[Any] = np.empty(self._layout.records + 1, dtype)
+                found: npt.NDArray[Any] = np.empty(self._length, dtype)
                 _core.mosaic_find_table(epoch.records.astype(dtype, copy=False), starts, found)
                 epoch.table = (starts, found)
             return epoch.table
-
