@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from tests.order import mosaic_vectors as vectors
 from tombola import _core
 from tombola.errors import OrderError
-from tombola.order import Layout, mosaic
-from tombola.order.mosaic import NAMES, Draws, Options, deal, sample, sample_shards, shuffle, weigh, work
-from tombola.order.mosaic._deal import traversal
+from tombola.order import Layout
+from tombola.order.mosaic import Draws, Options, deal, sample, sample_shards, shuffle, weigh, work
+from tombola.order.mosaic._batching import BATCHINGS
+from tombola.order.mosaic._deal import RULES, traversal
+from tombola.order.mosaic._shuffle import NAMES
 from tombola.order.mosaic._slow import SlowDraws, slow_deal, slow_sample_records, slow_sample_shards, slow_shuffle
 
 # ---- the peer's own outputs
@@ -28,7 +30,7 @@ def test_shuffles_are_the_peers(name: str) -> None:
         assert vectors.answer(lambda case=case: vectors.shuffled(case)) == vectors.wanted(case), case
 
 
-@pytest.mark.parametrize("rule", mosaic.RULES)
+@pytest.mark.parametrize("rule", RULES)
 def test_deals_are_the_peers(rule: str) -> None:
     cases = [case for case in vectors.all_cases("deal") if case["algo"] == rule]
     assert len(cases) > 100
@@ -51,7 +53,7 @@ def test_samplings_are_the_peers() -> None:
         assert got.tolist() == case["choose_per_shard"], case
 
 
-@pytest.mark.parametrize("batching", mosaic.BATCHINGS)
+@pytest.mark.parametrize("batching", BATCHINGS)
 def test_whole_epochs_are_the_peers(batching: str) -> None:
     cases = [case for case in vectors.all_cases("work") if case["options"]["batching_method"] == batching]
     assert len(cases) > 60

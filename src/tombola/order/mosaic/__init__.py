@@ -5,19 +5,14 @@
 [1, 2, 0, 3, 4, 5, 8, 6, 9, 7]
 """
 
-from tombola.order.mosaic._batching import BATCHINGS, Options, work
-from tombola.order.mosaic._deal import RULES, deal
+from tombola.order.mosaic._batching import Options, work
+from tombola.order.mosaic._deal import deal
 from tombola.order.mosaic._draws import Draws
-from tombola.order.mosaic._sampling import SAMPLINGS, Sample, Weights, sample, sample_shards, weigh
-from tombola.order.mosaic._shuffle import BLOCK_RECORDS, NAMES, shuffle
+from tombola.order.mosaic._sampling import Sample, Weights, sample, sample_shards, weigh
+from tombola.order.mosaic._shuffle import shuffle
 from tombola.order.mosaic._specs import Naive, Py1b, Py1br, Py1e, Py1s, Py2s
 
 __all__ = [
-    "BATCHINGS",
-    "BLOCK_RECORDS",
-    "NAMES",
-    "RULES",
-    "SAMPLINGS",
     "Draws",
     "Naive",
     "Options",

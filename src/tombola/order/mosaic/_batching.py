@@ -24,7 +24,7 @@ class Options:
     """Everything besides layout, weights and world that decides what a run of the peer reads.
 
     shuffle
-        One of `NAMES`, or None to read in stored order.
+        "naive", "py1b", "py1s", "py2s", "py1br" or "py1e" (see `mosaic.shuffle`), or None for the stored order.
     canonical_nodes
         The peer's num_canonical_nodes. Its default is 64 a node for py1s and py2s and 1 a node otherwise; a world has
         no say here, so give the number.
