@@ -1,8 +1,8 @@
 # ruff: noqa: C408 — the peer's keywords, as keywords
 """mosaicml-streaming 0.13.0 as an oracle: its order functions on integers, without data, torchvision or shared memory.
 
-Runs in a venv of its own (see `order_mosaic.py`) and imports nothing of tombola. As a program it writes the outputs of
-many random small cases, which `tests/vectors/mosaic/peer.json` holds:
+Runs in a venv of its own (`python bench/peers.py mosaic`) and imports nothing of tombola. As a program
+it writes the outputs of many random small cases, which `tests/vectors/mosaic/peer.json` holds:
 
     bench/.venv-mosaic/bin/python bench/mosaic_peer.py tests/vectors/mosaic/peer.json
 """
@@ -23,20 +23,20 @@ import numpy as np
 # The package's top __init__ imports torchvision, which has no place here: give the parents a path and no code.
 _found = importlib.util.find_spec("streaming")
 if _found is None or _found.origin is None:
-    raise SystemExit("mosaicml-streaming is not installed here; see bench/order_mosaic.py")
+    raise SystemExit("mosaicml-streaming is not installed here; run python bench/peers.py mosaic")
 _root = pathlib.Path(_found.origin).parent
 for _name, _path in (("streaming", _root), ("streaming.base", _root / "base")):
     _module = types.ModuleType(_name)
     _module.__path__ = [str(_path)]
     sys.modules[_name] = _module
 
-from streaming.base.batching import generate_work  # noqa: E402
-from streaming.base.dataset import StreamingDataset  # noqa: E402
-from streaming.base.partition import get_partitions  # noqa: E402
-from streaming.base.sampling import get_sampling  # noqa: E402
-from streaming.base.shuffle import get_shuffle  # noqa: E402
-from streaming.base.stream import Stream  # noqa: E402
-from streaming.base.world import World  # noqa: E402
+from streaming.base.batching import generate_work
+from streaming.base.dataset import StreamingDataset
+from streaming.base.partition import get_partitions
+from streaming.base.sampling import get_sampling
+from streaming.base.shuffle import get_shuffle
+from streaming.base.stream import Stream
+from streaming.base.world import World
 
 
 def dataset(sizes: list[list[int]], weights: list[dict[str, Any]], **options: Any) -> StreamingDataset:
