@@ -144,6 +144,15 @@ void bind_mosaic(nb::module_& m) {
         mosaic::sample_shards(sizes.data(), shards, chosen, granularity, seed, out.data());
       },
       "sizes"_a, "chosen"_a, "granularity"_a, "seed"_a, "out"_a);
+  m.def(
+      "mosaic_widen",
+      [](Out out) {
+        std::int64_t* to = out.data();
+        const auto count = static_cast<std::int64_t>(out.shape(0));
+        nb::gil_scoped_release unlocked;
+        mosaic::widen(to, count);
+      },
+      "out"_a.noconvert(), "Spread the 32-bit numbers in the upper half of an array over all of it.");
   bind_width<std::int32_t>(m);
   bind_width<std::int64_t>(m);
   bind_deal<std::int32_t, std::int32_t>(m);

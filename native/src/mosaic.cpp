@@ -412,6 +412,16 @@ void order(Name name, const std::int64_t* units, std::int64_t count, std::int64_
   }
 }
 
+void widen(std::int64_t* out, std::int64_t n) {
+  // Entry i is written over numbers 2i − n and 2i − n + 1, which have been read by then.
+  const char* from = reinterpret_cast<const char*>(out) + n * 4;
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int32_t value;
+    std::memcpy(&value, from + i * 4, sizeof value);
+    out[i] = value;
+  }
+}
+
 void sample_shards(const std::int64_t* sizes, std::int64_t shards, std::int64_t chosen, std::int64_t granularity,
                    std::uint64_t seed, std::int64_t* counts) {
   const std::int64_t records = total(sizes, shards), passes = chosen / records;

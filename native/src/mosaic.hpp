@@ -28,6 +28,9 @@ template <class T>
 void order(Name name, const std::int64_t* units, std::int64_t count, std::int64_t canonical_nodes, std::uint64_t seed,
            std::uint64_t epoch, Block block, T* ids);
 
+// out[i] = the i-th of the n 32-bit numbers that fill the upper half of out[0 … n), in place.
+void widen(std::int64_t* out, std::int64_t n);
+
 // Records each shard gives, when `chosen` are wanted of sum(sizes) and are picked `granularity` at a time.
 void sample_shards(const std::int64_t* sizes, std::int64_t shards, std::int64_t chosen, std::int64_t granularity,
                    std::uint64_t seed, std::int64_t* counts);

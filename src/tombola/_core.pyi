@@ -75,6 +75,11 @@ class Pcg64:
 
 def mosaic_sample_shards(sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], chosen: int, granularity: int, seed: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
+def mosaic_widen(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Spread the 32-bit numbers in the upper half of an array over all of it.
+    """
+
 @overload
 def mosaic_order(name: int, units: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], canonical_nodes: int, seed: int, epoch: int, block_records: int, block_low: int, block_high: int, out: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 

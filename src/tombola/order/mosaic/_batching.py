@@ -203,7 +203,7 @@ def _full_rows(flat: Ints, length: int, *, always: bool = False) -> Ints:
 def _stratified(todo: _Epoch) -> Ints:
     wanted = [share * todo.global_batch for share in todo.weights.proportion]
     counts = [int(want) for want in wanted]
-    # The peer sorts the remainders without saying how equal ones stay; the stable order is that of short lists there.
+    # The peer's sort leaves the order of equal remainders to the processor; the stable one is that of its scalar sort.
     by_remainder = np.argsort([want - int(want) for want in wanted], kind="stable")[::-1]
     for stream in by_remainder[: todo.global_batch - sum(counts)].tolist():
         counts[stream] += 1

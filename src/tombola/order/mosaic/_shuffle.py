@@ -71,10 +71,15 @@ def shuffle(
             f"py1e needs a record for each canonical node, but there are {records} for {nodes}; "
             f"use canonical_nodes={max(records, 1)} or fewer, or another shuffle"
         )
-    out = np.empty(records, width(records))
     low, high = int(0.75 * block), int(1.25 * block)
-    _core.mosaic_order(NAMES.index(name), sizes, nodes, seed, epoch, block, low, high, out)
-    return out if compact else out.astype(np.int64, copy=False)
+    wide = not compact or width(records) == np.int64
+    out: npt.NDArray[Any] = np.empty(records, np.int64 if wide else np.int32)
+    # A 64-bit answer is shuffled as 32 bits in its own upper half: half the memory to move, and none besides.
+    ids = out.view(np.int32)[records:] if wide and width(records) == np.int32 else out
+    _core.mosaic_order(NAMES.index(name), sizes, nodes, seed, epoch, block, low, high, ids)
+    if ids is not out:
+        _core.mosaic_widen(out)
+    return out
 
 
 def unit_sizes(units: IntsLike) -> Ints:
