@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tombola._ints import THREADS, Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, integer
 from tombola.order._layout import Layout
 from tombola.order._order import check_epoch
 from tombola.order.mosaic._deal import RULES, deal, in_shape, traversal

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, integer
 from tombola.order.mosaic._draws import width
 from tombola.order.mosaic._shuffle import check_canonical_nodes
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, integer
 
 #: Seeds and seed + epoch are 64-bit words; one bit less, so that their sum is one too.
 SEED_END = 2**63

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import Ints, IntsLike, integer
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, IntsLike, integer
 from tombola.order._layout import Layout
 from tombola.order._order import check_epoch
 from tombola.order.mosaic._draws import Draws, check_seed, width

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import Ints, IntsLike, integer, integers
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, IntsLike, integer, integers
 from tombola.order._order import check_epoch
 from tombola.order.mosaic._draws import SEED_END, check_seed, width
 

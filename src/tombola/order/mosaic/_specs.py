@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import Ints, IntsLike, integer, integers
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, IntsLike, integer, integers
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, check_epoch, register
 from tombola.order.mosaic._deal import deal
