@@ -50,7 +50,7 @@ def shuffle(
       run and that of the epoch draw the same numbers;
     - py1br can leave up to three quarters of a block at the end of a canonical node in the order it is stored in;
     - py1e mixes half as many shards at both ends of an epoch as in its middle;
-    - py1e sorts floating-point keys. Equal keys, to be expected about once in n²/2⁵³ records of a canonical node, stay
+    - py1e sorts floating-point keys. Equal keys, about n²/2⁵⁴ pairs among the n records of a canonical node, stay
       here in the order they came in; there their order depends on the processor;
     - py1e refuses a canonical node without records; the others accept it.
 
