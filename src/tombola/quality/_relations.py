@@ -1,0 +1,171 @@
+"""How records relate over time: at fixed lags, from epoch to epoch, from seed to seed, and in storage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tombola.order import Permutation
+from tombola.order._ints import Ints
+from tombola.quality import _perfect
+from tombola.quality._feature import Feature
+from tombola.quality._measure import Grid
+from tombola.quality._perfect import Pairs, Reals
+from tombola.quality._result import Lag, Number
+from tombola.quality._source import Source
+
+_RUNS = 64
+_RUN_LENGTH = 4096
+_RUN_LENGTH_MAX = 1 << 16
+_LAGS = 1024  # lags searched for a period, one by one
+_RECORDS = 4096  # followed from epoch to epoch
+_SEEDS = 12
+
+
+def runs(grid: Grid, epoch: int = 0) -> list[Ints]:
+    """Seeded runs of consecutive positions out of the middle of an epoch, each from the start of a batch."""
+    source, size = grid.source, grid.batch_size
+    wanted = min(_RUN_LENGTH_MAX, max(_RUN_LENGTH, 4 * source.lanes))
+    batches = max(2, min(wanted // size, (grid.batches - 2 * grid.ends) // 2))
+    places = max(1, (grid.batches - 2 * grid.ends) // batches)
+    chosen = Permutation(places, grid.seed, "quality/runs").slice(0, min(places, _RUNS))
+    starts = (grid.ends + chosen * batches) * size
+    return [source.read(int(a), int(a) + batches * size, epoch) for a in starts]
+
+
+def lag_table(grid: Grid, read: list[Ints], alarm: float) -> tuple[tuple[Lag, ...], int | None]:
+    """Likeness at a choice of lags, and the period: the first lag at which shards come again though nearer ones do not.
+
+    `alarm` is the normal score for one test; the search over many lags raises it by Bonferroni's rule.
+    """
+    layout, source = grid.source.layout, grid.source
+    shards = [layout.locate(r)[0] for r in read]
+    length = min(s.size for s in shards)
+    pairs = Pairs(layout.sizes)
+    longest = min(_LAGS, length // 2)
+    extra = [k for k in (source.lanes, 2 * source.lanes) if longest < k < length] if source.lanes > 1 else []
+    lags = np.array([*range(1, longest + 1), *extra])
+    same = np.array([np.mean([np.count_nonzero(s[k:] == s[:-k]) / (s.size - k) for s in shards]) for k in lags])
+    count = np.array([sum(s.size - k for s in shards) for k in lags])
+    # Pairs at one lag share records with two others; each adds the covariance of touching pairs.
+    p, touch = pairs.same, max(0.0, pairs.touching - pairs.same**2)
+    sd = np.sqrt((p * (1 - p) + 2 * touch) / count)
+    z = np.where(sd > 0, (same - p) / np.where(sd > 0, sd, 1), 0.0)
+    raised = math.hypot(alarm, math.sqrt(2 * math.log(max(2, lags.size))))
+    period = None
+    again = np.flatnonzero(z > raised)
+    if again.size and lags[again[0]] > 1:
+        head = int(again[0])
+        if same[:head].mean() <= p + alarm * sd[0] / math.sqrt(head):
+            period = int(lags[head])
+    m, centre = layout.records, (layout.records - 1) / 2
+    shown = sorted({1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024, *extra} | _around(period))
+    out = []
+    for k in (k for k in shown if k in set(lags.tolist())):
+        i = int(np.searchsorted(lags, k))
+        products = [((r[k:] - centre) * (r[:-k] - centre)).mean() for r in read]
+        storage = float(np.mean(products)) / ((float(m) ** 2 - 1) / 12) if m > 1 else 0.0
+        out.append(Lag(int(k), float(same[i]), p, float(z[i]), storage))
+    return tuple(out), period
+
+
+def _around(period: int | None) -> set[int]:
+    return set() if period is None else {period - 1, period, period + 1, 2 * period}
+
+
+def radius_numbers(grid: Grid, read: list[Ints]) -> list[Number]:
+    """Quantiles of the distance in storage between two rows of a batch, as a share of all records."""
+    m, half = grid.source.layout.records, grid.batch_size // 2
+    by_run = []
+    for r in read:
+        rows = r[: r.size // grid.batch_size * grid.batch_size].reshape(-1, grid.batch_size)
+        by_run.append(np.abs(rows[:, :half] - rows[:, half : 2 * half]).reshape(-1))
+    away, out = np.concatenate(by_run), []
+    for chance in (0.05, 0.5, 0.95):
+        value = float(np.quantile(away, chance)) / m
+        perfect = _perfect.distance_at(chance, m) / m
+        slope = 2 * (1 - perfect)
+        spread = math.sqrt(chance * (1 - chance) / away.size) / slope
+        shares = np.array([(a <= value * m).mean() for a in by_run])
+        error = float(shares.std(ddof=1) / math.sqrt(shares.size)) / slope if shares.size > 1 else 0.0
+        name = f"radius_{round(100 * chance)}"
+        out.append(Number(name, "middle", value, perfect, error, spread, max(0, shares.size - 1)))
+    return out
+
+
+def _mean(name: str, values: Reals, perfect: float, spread: float) -> Number:
+    k = values.size
+    error = float(values.std(ddof=1) / math.sqrt(k)) if k > 1 else 0.0
+    return Number(name, "run", float(values.mean()), perfect, error, spread / math.sqrt(k), max(0, k - 1))
+
+
+def _ranks(source: Source, records: Ints, epoch: int) -> Reals | None:
+    places = source.places(records, epoch)
+    if places is None:
+        return None
+    n = float(source.positions)
+    return (places - (n - 1) / 2) / math.sqrt((n * n - 1) / 12)
+
+
+def run_numbers(grid: Grid) -> list[Number]:
+    """Rank correlation of where records are read: with storage, with the next epoch, and with other seeds.
+
+    Each is a mean over epochs or seeds, and its error comes from their scatter: whole shards moving together make one
+    correlation scatter more than for a perfect shuffle, but not its mean.
+    """
+    source, m = grid.source, grid.source.layout.records
+    records = np.sort(Permutation(m, grid.seed, "quality/records").slice(0, min(m, _RECORDS)))
+    own = (records - (m - 1) / 2) / math.sqrt((float(m) ** 2 - 1) / 12)
+    spread = 1 / math.sqrt(records.size)
+    ranks = []
+    for epoch in range(source.epochs):
+        here = _ranks(source, records, epoch)
+        if here is None:
+            return []
+        ranks.append(here)
+    out = [_mean("storage_correlation", np.array([(own * r).mean() for r in ranks]), 0.0, spread)]
+    if len(ranks) > 1:
+        pairs = np.array([(a * b).mean() for a, b in zip(ranks, ranks[1:], strict=False)])
+        out.append(_mean("epoch_correlation", pairs, 0.0, spread))
+    others = []
+    for by in range(1, _SEEDS + 1):
+        other = source.reseeded(by)
+        if other is None:
+            return out
+        # (seed + by, epoch 0) against both this seed's epoch 0 and its epoch `by`: seeds that are sums collide there.
+        for epoch in (0, by):
+            there, here = _ranks(other, records, 0), _ranks(source, records, epoch)
+            if there is not None and here is not None:
+                others.append((there * here).mean())
+    if others:
+        out.append(_mean("seed_correlation", np.array(others), 0.0, spread))
+    return out
+
+
+def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> list[Number]:
+    """Whether the ends of an epoch hold what the whole holds, on average over epochs."""
+    source, out = grid.source, []
+    epochs, rows = source.epochs, grid.ends * grid.batch_size
+    sizes = source.layout.sizes.astype(np.float64)
+    mean = float((sizes**2).sum() / sizes.sum())
+    variance = float((sizes**3).sum() / sizes.sum()) - mean**2
+    if variance > 1e-9 * mean**2 and epochs > 1:
+        for zone, values in zip(("first", "last"), shard_sizes, strict=True):
+            n = _mean("shard_size", values, mean, math.sqrt(variance / rows))
+            out.append(Number(n.name, zone, n.value, mean, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
+    if feature is None or epochs < 2:
+        return out
+    watched = feature.watched()
+    for zone, begin in (("first", 0), ("last", grid.batches - grid.ends)):
+        at = [begin * grid.batch_size, (begin + grid.ends) * grid.batch_size]
+        means = np.array([feature.mean_of(source.read(at[0], at[1], e))[watched] for e in range(epochs)])
+        for column, component in zip(means.T, watched, strict=True):
+            share = float(feature.mean[component])
+            var = share * (1 - share) if feature.is_label else float(feature.variance)
+            n = _mean("", column, share, math.sqrt(var / rows))
+            name = f"share of {feature.names[component]}" if feature.is_label else f"mean of component {component}"
+            if not feature.is_label and len(watched) == 1:
+                name = "mean"
+            out.append(Number(f"feature {name}", zone, n.value, share, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
+    return out
