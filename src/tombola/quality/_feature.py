@@ -90,6 +90,18 @@ class Feature:
         order = np.argsort(-self.mean if self.is_label else np.zeros(self.mean.size), kind="stable")
         return [int(c) for c in order[:_LABELS_WATCHED] if not self.is_label or self.mean[c] < 1]
 
+    def describe(self, component: int) -> str:
+        """What the mean of a component is called."""
+        if self.is_label:
+            return f"share of {self.names[component]}"
+        return "mean" if self.mean.size == 1 else f"mean of component {component}"
+
+    def component_variance(self, component: int) -> float:
+        """The variance of one component."""
+        if self.is_label:
+            return float(self.mean[component] * (1 - self.mean[component]))
+        return float(self.values[:, component].var(dtype=np.float64))
+
     def perfect(self, batch_size: int) -> Reals:
         """Expected `columns` in a perfect shuffle."""
         m = self.layout.records

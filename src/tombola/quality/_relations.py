@@ -20,7 +20,7 @@ _RUN_LENGTH = 4096
 _RUN_LENGTH_MAX = 1 << 16
 _LAGS = 1024  # lags searched for a period, one by one
 _RECORDS = 4096  # followed from epoch to epoch
-_SEEDS = 12
+_SEED_PAIRS = 16
 
 
 def runs(grid: Grid, epoch: int = 0) -> list[Ints]:
@@ -129,22 +129,25 @@ def run_numbers(grid: Grid) -> list[Number]:
         pairs = np.array([(a * b).mean() for a, b in zip(ranks, ranks[1:], strict=False)])
         out.append(_mean("epoch_correlation", pairs, 0.0, spread))
     others = []
-    for by in range(1, _SEEDS + 1):
-        other = source.reseeded(by)
-        if other is None:
+    for pair in range(_SEED_PAIRS):
+        # No seed serves twice, so the pairs are independent. In every other pair the lower seed is an epoch ahead:
+        # where a seed is added to the epoch, the two would be the same order.
+        one, two = source.reseeded(2 * pair), source.reseeded(2 * pair + 1)
+        if one is None or two is None:
             return out
-        # (seed + by, epoch 0) against both this seed's epoch 0 and its epoch `by`: seeds that are sums collide there.
-        for epoch in (0, by):
-            there, here = _ranks(other, records, 0), _ranks(source, records, epoch)
-            if there is not None and here is not None:
-                others.append((there * here).mean())
+        here, there = _ranks(one, records, pair % 2), _ranks(two, records, 0)
+        if here is not None and there is not None:
+            others.append((here * there).mean())
     if others:
         out.append(_mean("seed_correlation", np.array(others), 0.0, spread))
     return out
 
 
-def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> list[Number]:
-    """Whether the ends of an epoch hold what the whole holds, on average over epochs."""
+def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> tuple[list[Number], int]:
+    """Whether the ends of an epoch hold what the whole holds, on average over epochs; and how many tests that took.
+
+    Of a feature's many labels or components only the most deviant one is kept for each end.
+    """
     source, out = grid.source, []
     epochs, rows = source.epochs, grid.ends * grid.batch_size
     sizes = source.layout.sizes.astype(np.float64)
@@ -155,17 +158,16 @@ def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> lis
             n = _mean("shard_size", values, mean, math.sqrt(variance / rows))
             out.append(Number(n.name, zone, n.value, mean, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
     if feature is None or epochs < 2:
-        return out
+        return out, len(out)
     watched = feature.watched()
     for zone, begin in (("first", 0), ("last", grid.batches - grid.ends)):
         at = [begin * grid.batch_size, (begin + grid.ends) * grid.batch_size]
         means = np.array([feature.mean_of(source.read(at[0], at[1], e))[watched] for e in range(epochs)])
+        numbers = []
         for column, component in zip(means.T, watched, strict=True):
             share = float(feature.mean[component])
-            var = share * (1 - share) if feature.is_label else float(feature.variance)
-            n = _mean("", column, share, math.sqrt(var / rows))
-            name = f"share of {feature.names[component]}" if feature.is_label else f"mean of component {component}"
-            if not feature.is_label and len(watched) == 1:
-                name = "mean"
-            out.append(Number(f"feature {name}", zone, n.value, share, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
-    return out
+            n = _mean("", column, share, math.sqrt(feature.component_variance(component) / rows))
+            name = f"feature {feature.describe(component)}"
+            numbers.append(Number(name, zone, n.value, share, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
+        out.append(max(numbers, key=lambda n: abs(n.z_bias)))
+    return out, len(out) - 2 + 2 * len(watched)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tombola.errors import InputError
 from tombola.order import Layout
 from tombola.order._ints import integer
-from tombola.quality import _measure, _relations
+from tombola.quality import _measure, _perfect, _relations
 from tombola.quality._feature import Feature, Kind
 from tombola.quality._result import Finding, Lag, Number, Score, Verdict, normal_score
 from tombola.quality._source import BATCH_SIZE_DEFAULT, Source, open_source
@@ -97,15 +97,17 @@ class _Judge:
         numbers += _measure.tally_numbers(grid, reading, first, last)
         numbers += self._storage(reading)
         numbers += _relations.radius_numbers(grid, read)
-        opened = [] if reading.opened is None else _measure.opened_numbers(grid, reading.opened)
+        opened: list[Number] = [] if reading.opened is None else _measure.opened_numbers(grid, reading.opened)
         numbers += opened
         if feature is not None:
             numbers += _measure.feature_numbers(grid, feature, reading, first, last)
             if opened:
                 numbers += _measure.drift_numbers(grid, feature, opened[0].value)
         numbers += _relations.run_numbers(grid)
-        numbers += _relations.bias_numbers(grid, feature, shard_sizes)
         tests = max(1, len(numbers))
+        biases, more = _relations.bias_numbers(grid, feature, shard_sizes)
+        numbers += biases
+        tests += more
         alarm = NormalDist().inv_cdf(1 - _FALSE_ALARM / (2 * tests))
         lags, period = _relations.lag_table(grid, read, alarm)
         findings, verdict = self._weigh(reading, lags, period, alarm)
@@ -128,7 +130,7 @@ class _Judge:
 
     def _storage(self, reading: _measure.Reading) -> list[Number]:
         source = self.grid.source
-        mean, spread = _measure._perfect.displacement(source.positions)
+        mean, spread = _perfect.displacement(source.positions)
         whole = source.positions == source.layout.records
         value, error, freedom = reading.distance
         scatter = spread * math.sqrt(source.positions / max(1, reading.read))
@@ -138,7 +140,7 @@ class _Judge:
                    0.0 if self.grid.whole else error, scatter, 0 if self.grid.whole else freedom)
         ]  # fmt: skip
         if reading.worst_gap is not None:
-            perfect = _measure._perfect.worst_gap(source.layout.sizes, source.positions) if whole else None
+            perfect = _perfect.worst_gap(source.layout.sizes, source.positions) if whole else None
             out.append(Number("worst_gap", "epoch", float(reading.worst_gap), perfect))
         return out
 

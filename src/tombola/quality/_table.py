@@ -27,19 +27,24 @@ def table(score: Score) -> Group:
     )
     lines = [Text(("flaw: " if f.flaw else "• ") + f.what, style="red" if f.flaw else "") for f in score.findings]
     grid = Table(box=None, pad_edge=False)
-    for title in ("number", "where"):
-        grid.add_column(title)
-    for title in ("value", "95 % interval", "perfect", "z"):
+    grid.add_column("number")
+    for title in ("beginning", "middle", "end", "whole", "perfect"):
         grid.add_column(title, justify="right")
-    for n in score.numbers:
-        grid.add_row(*_cells(n))
-    return Group(head, what, *lines, Text(""), grid)
+    names = dict.fromkeys(n.name for n in score.numbers)
+    for name in names:
+        found = {n.zone: n for n in score.numbers if n.name == name}
+        whole = found.get("epoch", found.get("run"))
+        cells = [_cell(n, score.threshold) for n in (*map(found.get, ("first", "middle", "last")), whole)]
+        perfect = next((f"{n.perfect:.4g}" for n in found.values() if n.perfect is not None), "")
+        grid.add_row(name.replace("_", " "), *cells, perfect)
+    note = Text("± is a 95 % interval; yellow differs from a perfect shuffle beyond its sampling error", style="dim")
+    return Group(head, what, *lines, Text(""), grid, note)
 
 
-def _cells(n: Number) -> tuple[str, ...]:
+def _cell(n: Number | None, threshold: float) -> Text:
+    if n is None:
+        return Text("")
     low, high = n.interval
-    span = f"{low:.4g} … {high:.4g}" if n.error else ""
-    if n.perfect is None:
-        return n.name, n.zone, f"{n.value:.4g}", span, "", ""
-    z = f"{n.z_perfect:+.1f}" if n.perfect_error else ""
-    return n.name, n.zone, f"{n.value:.4g}", span, f"{n.perfect:.4g}", z
+    span = f" ± {(high - low) / 2:.2g}" if n.error else ""
+    differs = n.perfect is not None and n.perfect_error > 0 and abs(n.z_perfect) > threshold
+    return Text(f"{n.value:.4g}{span}", style="yellow" if differs else "")
