@@ -92,7 +92,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--epoch", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lanes", type=int, default=64, help="canonical nodes, or shards fed into the buffer at a time")
+    parser.add_argument(
+        "--lanes", type=int, default=64, help="canonical nodes, or shards fed into the buffer at a time"
+    )
     parser.add_argument("--block", type=int, default=0, help="records a block (py1e, py1br)")
     parser.add_argument("--buffer", type=int, default=1000, help="records in the shuffle buffer")
     args = parser.parse_args()

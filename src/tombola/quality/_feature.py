@@ -47,8 +47,10 @@ class Feature:
             raise InputError(f"the feature has dtype {array.dtype}, which has no mean; use feature_kind='label'")
         if self.is_label:
             self.names, self.codes = _coded(array)
-            counts = np.bincount(self.codes, minlength=self.names.size)
-            self.counts: Ints = counts.astype(np.int64)
+            counts = np.zeros(self.names.size, np.int64)
+            for start in range(0, layout.records, 1 << 20):
+                counts += np.bincount(self.codes[start : start + (1 << 20)], minlength=counts.size)
+            self.counts: Ints = counts
             self.mean: Reals = counts / layout.records
             self.variance = float(1 - (self.mean**2).sum())
             self.rare = int(np.where(counts > 0, counts, np.iinfo(np.int64).max).argmin())
@@ -71,7 +73,7 @@ class Feature:
         if not self.is_label:
             means = self.values[records].reshape(-1, batch_size, self.values.shape[1]).mean(1, dtype=np.float64)
             return np.asarray(batch_size * ((means - self.mean) ** 2).sum(1) / self.variance, np.float64)[None, :]
-        codes = self.codes[records]
+        codes = self.codes[records].astype(np.int32)
         count = codes.size // batch_size
         entropy, table = np.empty(count), np.empty((2, count), np.int64)
         _core.label_batches(codes, batch_size, self.names.size, self.rare, entropy, table)
@@ -82,8 +84,8 @@ class Feature:
     def mean_of(self, records: Ints) -> Reals:
         """The mean of some records: shares for labels."""
         if self.is_label:
-            return np.bincount(self.codes[records], minlength=self.names.size) / records.size
-        return self.values[records].mean(0, dtype=np.float64)
+            return np.asarray(np.bincount(self.codes[records], minlength=self.names.size) / records.size)
+        return np.asarray(self.values[records].mean(0, dtype=np.float64))
 
     def watched(self) -> list[int]:
         """The components worth a test at the ends of the epoch."""
@@ -123,13 +125,17 @@ class Feature:
         return sd
 
 
-def _coded(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+def _coded(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The labels, and the number of each record's label among them."""
     if array.dtype.kind in "iub":
         low, high = int(array.min()), int(array.max())
         if high - low < 1 << 16:  # small whole numbers are codes already: no need to sort them
-            return np.arange(low, high + 1), (array.astype(np.int64) - low).astype(np.int32)
-    names, codes = np.unique(array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True)
-    return names, codes.astype(np.int32)
+            codes = np.empty(array.size, np.uint16)
+            for start in range(0, array.size, 1 << 20):  # in blocks: the array may fill most of the memory
+                codes[start : start + (1 << 20)] = array[start : start + (1 << 20)].astype(np.int64) - low
+            return np.arange(low, high + 1), codes
+    names, inverse = np.unique(array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True)
+    return names, inverse.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,25 @@ class Correlation:
     shards: int
     #: Mean records per shard that the estimate speaks of.
     records_per_shard: float
+    #: How many shards there are in all.
+    shards_total: int
+
+    @property
+    def finite(self) -> float:
+        """ρ over exactly these shards, mean of all pairs within them: what sampling without replacement is about.
+
+        The estimate speaks of shards to come. With N shards the mean square between them is smaller by (N − 1)/N.
+        """
+        b, n = self.records_per_shard, self.shards_total
+        if b <= 1 or n < 2:
+            return self.rho
+        between = (1 + (b - 1) * self.rho) * (n - 1) / n
+        return (between * b / (between + (b - 1) * (1 - self.rho)) - 1) / (b - 1)
+
+    @property
+    def shard_deff(self) -> float:
+        """h_D = 1 + (b − 1) ρ: how many times the variance of a mean grows when whole shards are drawn."""
+        return 1 + (self.records_per_shard - 1) * self.finite
 
 
 def intra_shard_correlation(feature: Feature, seed: int) -> Correlation:
@@ -152,7 +177,7 @@ def intra_shard_correlation(feature: Feature, seed: int) -> Correlation:
     layout = feature.layout
     able = np.flatnonzero(layout.sizes >= 2)
     if able.size < 2:
-        return Correlation(0.0, 0.0, int(able.size), float(layout.sizes.max(initial=0)))
+        return Correlation(0.0, 0.0, able.size, float(layout.sizes.max(initial=0)), able.size)
     # With many labels or components fewer shards, so that the table of sums stays below 256 MB.
     take = min(able.size, _SHARDS_SAMPLED, max(2, (1 << 25) // feature.mean.size))
     chosen = able[Permutation(able.size, seed, "quality/anova").slice(0, take)]
@@ -173,7 +198,7 @@ def intra_shard_correlation(feature: Feature, seed: int) -> Correlation:
     value, left_out = _anova(counts, sums, squares)
     g = counts.size
     error = float(np.sqrt((g - 1) / g * ((left_out - left_out.mean()) ** 2).sum()))
-    return Correlation(value, error, g, float(layout.sizes[able].mean()))
+    return Correlation(value, error, g, float(layout.sizes[able].mean()), able.size)
 
 
 def _anova(counts: Reals, sums: Reals, squares: Reals) -> tuple[float, Reals]:

@@ -99,7 +99,7 @@ class Reading:
     """What one pass over an epoch found."""
 
     means: Means  # rows: segments of the middle
-    all: Means  # one row: every batch read
+    windows: Means  # shards new in their window, over whole windows
     read: int
     batches_middle: int
     opened: tuple[Ints, Ints, Ints] | None  # size, first, last of each stretch a shard is open for
@@ -145,7 +145,7 @@ def read_epoch(grid: Grid, feature: Feature | None, epoch: int = 0) -> Reading:
     counter = _Counter(grid, feature, source.readers)
     names, stretches, whole = _names(feature), grid.stretches(), grid.whole
     rows = _SEGMENTS if whole else len(stretches)
-    middle, every, displaced = Means.empty(names, rows), Means.empty(names, 1), Means.empty(("d",), rows)
+    middle, windows, displaced = Means.empty(names, rows), Means.empty(("new",), rows), Means.empty(("d",), rows)
     seen = np.zeros(source.layout.records, np.bool_) if whole else None
     read, width = 0, 1 if feature is None or feature.is_label else feature.values.shape[1]
     for number, (first, count) in enumerate(stretches):
@@ -160,7 +160,12 @@ def read_epoch(grid: Grid, feature: Feature | None, epoch: int = 0) -> Reading:
                 span = max(1, grid.batches - 2 * grid.ends)
                 row = np.clip((batches - grid.ends) * _SEGMENTS // span, 0, _SEGMENTS - 1)
             middle.add(row[inside], values[:, inside])
-            every.add(np.zeros_like(batches), values)
+            full = batches // WINDOW_BATCHES < grid.batches // WINDOW_BATCHES
+            piece = row
+            if whole:  # pieces that end where windows end: the first batches of a window find most of its shards
+                whole_windows = max(1, grid.batches // WINDOW_BATCHES)
+                piece = batches // WINDOW_BATCHES * _SEGMENTS // whole_windows
+            windows.add(piece[full], values[2:3, full])
             displaced.add(row, away[None, :] / source.positions)
             if seen is not None:
                 seen[records] = True
@@ -173,7 +178,7 @@ def read_epoch(grid: Grid, feature: Feature | None, epoch: int = 0) -> Reading:
         missing, repeated = source.layout.records - visited, source.positions - visited
     return Reading(
         middle,
-        every,
+        windows,
         read,
         int(middle.counts.sum()),
         _opened(source, counter, epoch, whole),
@@ -265,14 +270,13 @@ def tally_numbers(grid: Grid, reading: Reading, first: Means, last: Means) -> li
         value, error, freedom = reading.means.of("rank_same_worst")
         unit = math.comb(per_rank, 2)
         out.append(Number("p_same_worst_rank", "middle", value / unit, None, error / unit, 0.0, freedom))
-    windows = reading.all.counts[0] / WINDOW_BATCHES
+    windows = int(reading.windows.counts.sum()) // WINDOW_BATCHES
     in_window = WINDOW_BATCHES * size
     if windows >= 1 and in_window <= source.positions:
-        # The last window may be cut short; it counts by its share.
-        mean, spread = _perfect.distinct(sizes, in_window, max(1, int(windows)))
-        value, error, freedom = reading.means.of("window_new")
+        mean, spread = _perfect.distinct(sizes, in_window, windows)
+        value, error, freedom = reading.windows.of("new")
         out.append(
-            Number("shards_per_window", "middle", value * WINDOW_BATCHES, mean, error * WINDOW_BATCHES, spread, freedom)
+            Number("shards_per_window", "epoch", value * WINDOW_BATCHES, mean, error * WINDOW_BATCHES, spread, freedom)
         )
     return out
 
@@ -282,10 +286,10 @@ def feature_numbers(grid: Grid, feature: Feature, reading: Reading, first: Means
     size, rho = grid.batch_size, feature.rho
     b = rho.records_per_shard
     reach = Number("rho", "epoch", rho.rho, None, rho.error, 0.0, max(0, rho.shards - 1))
-    out = [reach, Number("shard_deff", "epoch", 1 + (b - 1) * rho.rho, None, (b - 1) * rho.error, 0.0, reach.freedom)]
+    out = [reach, Number("shard_deff", "epoch", rho.shard_deff, None, (b - 1) * rho.error, 0.0, reach.freedom)]
     perfect, control = feature.perfect(size), feature.control(size, grid.seed)
     pairs = Pairs(feature.layout.sizes)
-    apart = rho_between(rho.rho, pairs.same, feature.layout.records)
+    apart = rho_between(rho.finite, pairs.same, feature.layout.records)
     zones = (
         ("first", first, grid.ends * grid.source.epochs),
         ("middle", reading.means, reading.batches_middle),
@@ -298,7 +302,7 @@ def feature_numbers(grid: Grid, feature: Feature, reading: Reading, first: Means
             out.append(Number(name, zone, value, float(perfect[i]), error, spread, freedom))  # type: ignore[arg-type]
             if name == "deff":
                 same = means.of("same")[0] / math.comb(size, 2)
-                model = 1 + (size - 1) * (same * rho.rho + (1 - same) * apart)
+                model = 1 + (size - 1) * (same * rho.finite + (1 - same) * apart)
                 slope = (size - 1) * abs(same - pairs.same) / max(1e-300, 1 - pairs.same)
                 out.append(Number("deff_model", zone, model, float(perfect[i]), slope * rho.error, 0.0, rho.shards - 1))  # type: ignore[arg-type]
                 deff = max(value, 1e-12)
@@ -339,12 +343,13 @@ def drift_numbers(grid: Grid, feature: Feature, open_shards: float, epoch: int =
             total += feature.mean_of(source.read(start, stop, epoch)) * (stop - start)
             done += stop - start
         off[i] = ((total / done - feature.mean) ** 2).sum() / feature.variance
-    h = 1 + (feature.rho.records_per_shard - 1) * feature.rho.rho
+    h = feature.rho.shard_deff
     alpha = (n - 1) / (shards - 1)
     m = layout.records
     error = float(off.std(ddof=1) / math.sqrt(windows))
     perfect = (m - span) / (m - 1) / span
+    scatter = perfect * math.sqrt(2 / windows)
     return [
-        Number("buffer_drift", "epoch", float(off.mean()), perfect, error, perfect * math.sqrt(2 / windows), windows - 1),
+        Number("buffer_drift", "epoch", float(off.mean()), perfect, error, scatter, windows - 1),
         Number("buffer_drift_model", "epoch", (1 - alpha) * h / (n * b), perfect),
     ]

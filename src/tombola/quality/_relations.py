@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -50,14 +52,15 @@ def lag_table(grid: Grid, read: list[Ints], alarm: float) -> tuple[tuple[Lag, ..
     count = np.array([sum(s.size - k for s in shards) for k in lags])
     # Pairs at one lag share records with two others; each adds the covariance of touching pairs.
     p, touch = pairs.same, max(0.0, pairs.touching - pairs.same**2)
-    sd = np.sqrt((p * (1 - p) + 2 * touch) / count)
-    z = np.where(sd > 0, (same - p) / np.where(sd > 0, sd, 1), 0.0)
+    inflated = 1 + 2 * touch / max(1e-300, p * (1 - p))
+    z = _binomial_score(same * count, count, p) / math.sqrt(inflated)
     raised = math.hypot(alarm, math.sqrt(2 * math.log(max(2, lags.size))))
     period = None
     again = np.flatnonzero(z > raised)
     if again.size and lags[again[0]] > 1:
         head = int(again[0])
-        if same[:head].mean() <= p + alarm * sd[0] / math.sqrt(head):
+        near = (same[:head] * count[:head]).sum()
+        if _binomial_score(np.array([near]), np.array([count[:head].sum()]), p)[0] <= alarm * math.sqrt(inflated):
             period = int(lags[head])
     m, centre = layout.records, (layout.records - 1) / 2
     shown = sorted({1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024, *extra} | _around(period))
@@ -68,6 +71,19 @@ def lag_table(grid: Grid, read: list[Ints], alarm: float) -> tuple[tuple[Lag, ..
         storage = float(np.mean(products)) / ((float(m) ** 2 - 1) / 12) if m > 1 else 0.0
         out.append(Lag(int(k), float(same[i]), p, float(z[i]), storage))
     return tuple(out), period
+
+
+def _binomial_score(hits: Reals, trials: Ints | Reals, chance: float) -> Reals:
+    """Normal score of so many hits: the signed root of the deviance, right also where hits are few."""
+    if not 0 < chance < 1:
+        return np.zeros(hits.shape)
+    expected, misses = trials * chance, trials - hits
+
+    def part(seen: Any, wanted: Any) -> Reals:
+        return np.asarray(np.where(seen > 0, seen * np.log(np.where(seen > 0, seen, 1) / wanted), 0.0))
+
+    deviance = 2 * (part(hits, expected) + part(misses, trials - expected))
+    return np.asarray(np.sign(hits - expected) * np.sqrt(np.maximum(0.0, deviance)))
 
 
 def _around(period: int | None) -> set[int]:
@@ -105,7 +121,7 @@ def _ranks(source: Source, records: Ints, epoch: int) -> Reals | None:
     if places is None:
         return None
     n = float(source.positions)
-    return (places - (n - 1) / 2) / math.sqrt((n * n - 1) / 12)
+    return np.asarray((places - (n - 1) / 2) / math.sqrt((n * n - 1) / 12), np.float64)
 
 
 def run_numbers(grid: Grid) -> list[Number]:
@@ -126,7 +142,7 @@ def run_numbers(grid: Grid) -> list[Number]:
         ranks.append(here)
     out = [_mean("storage_correlation", np.array([(own * r).mean() for r in ranks]), 0.0, spread)]
     if len(ranks) > 1:
-        pairs = np.array([(a * b).mean() for a, b in zip(ranks, ranks[1:], strict=False)])
+        pairs = np.array([(a * b).mean() for a, b in itertools.pairwise(ranks)])
         out.append(_mean("epoch_correlation", pairs, 0.0, spread))
     others = []
     for pair in range(_SEED_PAIRS):

@@ -7,6 +7,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from tombola.quality._table import table
+
 Zone = Literal["first", "middle", "last", "epoch", "run"]
 Verdict = Literal["perfect", "stratified", "local", "flawed"]
 
@@ -157,10 +159,7 @@ class Score:
         return "\n".join(lines)
 
     def __rich__(self) -> object:
-        """What `rich.print` shows. Needs rich: pip install 'tombola[cli]'."""
-        # Here and not above, because the table is the one thing in this room that needs the cli extra.
-        from tombola.quality._table import table  # noqa: PLC0415
-
+        """What `rich.print` shows."""
         return table(self)
 
 

@@ -170,7 +170,7 @@ class _Judge:
                     False,
                 )
             )
-        elif lags and lags[0].z > alarm:
+        elif lags and lags[0].z > alarm and p_same.z_perfect > alarm:
             notes.append(
                 Finding(
                     f"neighbouring positions repeat shards (chance {lags[0].same_shard:.3g}, perfect "
@@ -208,20 +208,26 @@ class _Judge:
             if n.zone not in ("first", "last") or n.name not in ("p_same", "rare_absent"):
                 continue
             other = middle[n.name]
-            # Neither error can be below what disjoint batches of a perfect shuffle scatter by.
-            scale = math.hypot(max(n.error, n.perfect_error), max(other.error, other.perfect_error))
+            scale = math.hypot(_floor(n), _floor(other))
             z = normal_score((n.value - other.value) / scale, n.freedom) if scale > 0 else 0.0
             if z > alarm:
                 end = "beginning" if n.zone == "first" else "end"
                 found.append(
                     Finding(
-                        f"the {end} of an epoch mixes less than its middle: {n.name.replace('_', ' ')} is {n.value:.3g} "
-                        f"there and {other.value:.3g} in the middle; z = {z:.3g}",
+                        f"the {end} of an epoch mixes less than its middle: {n.name.replace('_', ' ')} is "
+                        f"{n.value:.3g} there and {other.value:.3g} in the middle; z = {z:.3g}",
                         z,
                         True,
                     )
                 )
         return found
+
+
+def _floor(n: Number) -> float:
+    """The error, but never below what independent counts of this size scatter by."""
+    if not n.perfect:
+        return n.error
+    return max(n.error, n.perfect_error * math.sqrt(max(1.0, n.value / n.perfect)))
 
 
 def _coverage(source: Source, reading: _measure.Reading) -> list[Finding]:

@@ -128,7 +128,7 @@ def open_source(
             raise InputError("a plan knows its ranks; leave out ranks")
         return OrderSource(subject.order, epoch, epochs, subject.world.readers), subject.batch_size
     if epoch:
-        raise InputError("epoch chooses an epoch of an order or plan; recorded ids have one row an epoch, from the first")
+        raise InputError("epoch chooses an epoch of an order or plan; recorded ids have one row for each epoch")
     if before is not None:
         ids = _matched(np.asarray(before), np.asarray(subject))
         if layout is None:
