@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tombola.order import Layout
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._measure import rho_between
-from tombola.order import Layout
 
 SIZES = np.array([3, 2, 2])
 SHARD = np.repeat(np.arange(3), SIZES)

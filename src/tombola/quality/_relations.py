@@ -22,7 +22,7 @@ _RUN_LENGTH = 4096
 _RUN_LENGTH_MAX = 1 << 16
 _LAGS = 1024  # lags searched for a period, one by one
 _RECORDS = 4096  # followed from epoch to epoch
-_SEED_PAIRS = 16
+_SEED_PAIRS = 12
 
 
 def runs(grid: Grid, epoch: int = 0) -> list[Ints]:
@@ -120,8 +120,13 @@ def _ranks(source: Source, records: Ints, epoch: int) -> Reals | None:
     places = source.places(records, epoch)
     if places is None:
         return None
-    n = float(source.positions)
-    return np.asarray((places - (n - 1) / 2) / math.sqrt((n * n - 1) / 12), np.float64)
+    return _standard(places)
+
+
+def _standard(places: Ints) -> Reals:
+    centred = places - places.mean()
+    scale = float(centred.std())
+    return np.asarray(centred / scale if scale > 0 else centred, np.float64)
 
 
 def run_numbers(grid: Grid) -> list[Number]:
@@ -132,7 +137,7 @@ def run_numbers(grid: Grid) -> list[Number]:
     """
     source, m = grid.source, grid.source.layout.records
     records = np.sort(Permutation(m, grid.seed, "quality/records").slice(0, min(m, _RECORDS)))
-    own = (records - (m - 1) / 2) / math.sqrt((float(m) ** 2 - 1) / 12)
+    own = _standard(records)
     spread = 1 / math.sqrt(records.size)
     ranks = []
     for epoch in range(source.epochs):
@@ -144,19 +149,27 @@ def run_numbers(grid: Grid) -> list[Number]:
     if len(ranks) > 1:
         pairs = np.array([(a * b).mean() for a, b in itertools.pairwise(ranks)])
         out.append(_mean("epoch_correlation", pairs, 0.0, spread))
-    others = []
-    for pair in range(_SEED_PAIRS):
-        # No seed serves twice, so the pairs are independent. In every other pair the lower seed is an epoch ahead:
-        # where a seed is added to the epoch, the two would be the same order.
-        one, two = source.reseeded(2 * pair), source.reseeded(2 * pair + 1)
-        if one is None or two is None:
-            return out
-        here, there = _ranks(one, records, pair % 2), _ranks(two, records, 0)
-        if here is not None and there is not None:
-            others.append((here * there).mean())
-    if others:
-        out.append(_mean("seed_correlation", np.array(others), 0.0, spread))
+    for name, ahead in (("seed_correlation", 0), ("seed_epoch_correlation", 1)):
+        others = _seeds(source, records, ahead)
+        if others:
+            out.append(_mean(name, np.array(others), 0.0, spread))
     return out
+
+
+def _seeds(source: Source, records: Ints, ahead: int) -> list[float]:
+    """Correlations of neighbouring seeds, the lower one so many epochs ahead; no seed serves twice.
+
+    Where a seed is added to the epoch, seed s one epoch ahead is seed s + 1.
+    """
+    found = []
+    for pair in range(_SEED_PAIRS):
+        one, two = source.reseeded(2 * pair), source.reseeded(2 * pair + 1)
+        here = None if one is None else _ranks(one, records, ahead)
+        there = None if two is None else _ranks(two, records, 0)
+        if here is None or there is None:
+            return []
+        found.append(float((here * there).mean()))
+    return found
 
 
 def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> tuple[list[Number], int]:

@@ -19,7 +19,14 @@ from tombola.quality._source import BATCH_SIZE_DEFAULT, Source, open_source
 _FALSE_ALARM = 1e-3  # chance that a score of a perfect shuffle finds anything at all
 
 # Numbers whose distance from a perfect shuffle is a bias, not the price of keeping few shards open.
-_BIASES = ("storage_correlation", "epoch_correlation", "seed_correlation", "shard_size", "feature ")
+_BIASES = (
+    "storage_correlation",
+    "epoch_correlation",
+    "seed_correlation",
+    "seed_epoch_correlation",
+    "shard_size",
+    "feature ",
+)
 
 
 def score(

@@ -168,7 +168,7 @@ def _matched(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Ints:
     if before.ndim > 1:
         before, after = (_rows_as_one(a) for a in (before, after))
     old, new = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
-    if not np.array_equal(before[old], after[new]):
+    if not np.array_equal(before[old], after[new], equal_nan=before.dtype.kind in "fc"):
         raise InputError("after is no permutation of before: some rows are only in one of them, or not as often")
     out = np.empty(before.size, np.int64)
     out[new] = old
