@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ KEPT = HERE.parent / "build" / "recorded"
 LAYOUT = Layout.equal(1024, 1000)
 CLASSES = np.arange(LAYOUT.records) * 100 // LAYOUT.records
 ZONES = ("first", "middle", "last")
+SEEDS = 4
 FAR = 4.0  # standard errors from which one order counts as worse than another
 
 OURS: dict[str, OrderSpec] = {"global": Global()}
@@ -73,25 +74,55 @@ def _recorded(peer: Peer) -> np.ndarray | None:
     return np.load(path)
 
 
-def _row(name: str, result: Score) -> str:
-    cells = [name, f"{result['open_shards']:.1f}", f"{result['shards_per_batch']:.1f}"]
-    cells += [f"{result.get('p_same', zone).value:.5f}" for zone in ZONES]
+@dataclass(frozen=True)
+class Judged:
+    """An order scored for several seeds."""
+
+    scores: list[Score]
+
+    def mean(self, name: str, zone: str | None = None) -> tuple[float, float]:
+        """A number over the seeds, and its standard error."""
+        numbers = [s.get(name, zone) if zone else s.get(name) for s in self.scores]  # type: ignore[arg-type]
+        values = np.array([n.value for n in numbers])
+        inside = math.sqrt(float(np.mean([n.error**2 for n in numbers])))
+        between = float(values.std(ddof=1)) if values.size > 1 else 0.0
+        return float(values.mean()), max(inside, between) / math.sqrt(values.size)
+
+    @property
+    def open(self) -> float:
+        """Open shards, mean over the middle of the epoch."""
+        return self.mean("open_shards")[0]
+
+
+def _ours(spec: OrderSpec) -> Judged:
+    return Judged([score(spec.over(LAYOUT, seed=seed), feature=CLASSES) for seed in range(7, 7 + SEEDS)])
+
+
+def _theirs(ids: np.ndarray) -> Judged:
+    rows = [score(row, layout=LAYOUT, feature=CLASSES) for row in ids[:SEEDS]]
+    if len(ids) > 1:  # the verdict needs several epochs at once
+        whole = score(ids, layout=LAYOUT, feature=CLASSES)
+        rows[0] = replace(rows[0], verdict=whole.verdict)
+    return Judged(rows)
+
+
+def _row(name: str, judged: Judged) -> str:
+    cells = [name, f"{judged.open:.1f}", f"{judged.mean('shards_per_batch', 'middle')[0]:.1f}"]
+    cells += [f"{judged.mean('p_same', zone)[0]:.5f}" for zone in ZONES]
     for zone in ZONES:
-        deff = result.get("deff", zone)
-        low, high = deff.interval
-        cells.append(f"{deff.value:.3f} ± {(high - low) / 2:.2f}")
-    return "| " + " | ".join([*cells, result.verdict]) + " |"
+        value, error = judged.mean("deff", zone)
+        cells.append(f"{value:.2f} ± {2 * error:.2f}")
+    return "| " + " | ".join([*cells, judged.scores[0].verdict]) + " |"
 
 
-def _worse(ours: Score, theirs: Score) -> list[str]:
+def _worse(ours: Judged, theirs: Judged) -> list[str]:
     """Where ours mixes less than theirs, beyond the errors of both."""
     found = []
     for name in ("p_same", "deff"):
         for zone in ZONES:
-            a, b = ours.get(name, zone), theirs.get(name, zone)
-            scale = math.hypot(a.error, b.error, a.perfect_error, b.perfect_error)
-            if a.value - b.value > FAR * scale:
-                found.append(f"{name} {zone}: {a.value:.4g} against {b.value:.4g}")
+            (a, a_error), (b, b_error) = ours.mean(name, zone), theirs.mean(name, zone)
+            if a - b > FAR * math.hypot(a_error, b_error):
+                found.append(f"{name} {zone}: {a:.4g} against {b:.4g}")
     return found
 
 
@@ -100,22 +131,23 @@ def main() -> None:
     head = ["order", "open shards", "shards per batch", *(f"P_same {z}" for z in ZONES), *(f"DEFF {z}" for z in ZONES)]
     print("| " + " | ".join([*head, "verdict"]) + " |")
     print("|---" * (len(head) + 1) + "|")
-    ours, theirs = {}, {}
+    ours: dict[str, Judged] = {}
+    theirs: dict[str, Judged] = {}
     for name, spec in OURS.items():
-        ours[name] = score(spec.over(LAYOUT, seed=7), feature=CLASSES)
+        ours[name] = _ours(spec)
         print(_row(name, ours[name]), flush=True)
     for peer in _peers():
         ids = _recorded(peer)
         if ids is not None:
-            theirs[peer.name] = score(ids, layout=LAYOUT, feature=CLASSES)
+            theirs[peer.name] = _theirs(ids)
             print(_row(peer.name, theirs[peer.name]), flush=True)
-    print("\n| peer | open | ours with no more open shards | open | worse than the peer in |\n|---|---|---|---|---|")
-    for name, peer_score in theirs.items():
-        # Half a shard of slack: both numbers are means over time.
-        able = {k: s for k, s in ours.items() if s["open_shards"] <= peer_score["open_shards"] + 0.5}
-        best = min(able, key=lambda k: (able[k]["p_same"], able[k]["open_shards"]))
-        worse = "; ".join(_worse(able[best], peer_score)) or "nothing"
-        print(f"| {name} | {peer_score['open_shards']:.1f} | {best} | {able[best]['open_shards']:.1f} | {worse} |")
+    print("\n| peer | open shards | `lanes` with as many | worse than the peer in |\n|---|---|---|---|")
+    for name, judged in theirs.items():
+        room = min(LAYOUT.shards, round(judged.open))
+        if f"lanes {room}" not in ours:
+            ours[f"lanes {room}"] = _ours(Lanes(lanes=room))
+        worse = "; ".join(_worse(ours[f"lanes {room}"], judged)) or "nothing"
+        print(f"| {name} | {judged.open:.1f} | {room} | {worse} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,19 @@ def test_lanes_have_no_flaw(layout: Layout, spec: Lanes, seed: int) -> None:
     assert result.verdict in ("stratified", "local"), str(result)
 
 
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_rare_labels_and_skewed_values_of_few_open_shards_are_no_flaw(lanes: int, seed: int) -> None:
+    """Whole shards of one label: a beginning that lacks a label in all epochs is nothing unusual then."""
+    layout = Layout.equal(512, 100)
+    order = Lanes(lanes=lanes).over(layout, seed=seed)
+    labels = np.arange(layout.records) * 100 // layout.records
+    skewed = np.repeat(np.exp(2 * np.random.default_rng(seed).normal(size=512)), 100)
+    for feature in (labels, skewed):
+        result = score(order, feature=feature)
+        assert result.verdict == "local", str(result)
+
+
 def test_lanes_are_stratified_and_their_number_is_the_period() -> None:
     result = score(Lanes(lanes=32).over(LAYOUT, seed=1), batch_size=32)
     assert (result.verdict, result.period) == ("stratified", 32)

@@ -70,10 +70,11 @@ class Means:
     names: tuple[str, ...]
     sums: Reals
     counts: Reals
+    in_time: bool  # rows follow one another in one epoch, so that neighbours may be alike
 
     @classmethod
-    def empty(cls, names: tuple[str, ...], rows: int) -> Means:
-        return cls(names, np.zeros((rows, len(names))), np.zeros(rows))
+    def empty(cls, names: tuple[str, ...], rows: int, *, in_time: bool = False) -> Means:
+        return cls(names, np.zeros((rows, len(names))), np.zeros(rows), in_time)
 
     def add(self, rows: Ints, values: Reals) -> None:
         """Values: one row a name, one column a batch; `rows` says where each batch belongs."""
@@ -91,7 +92,28 @@ class Means:
             return float(mean), 0.0, 0
         # The ratio estimator's linearisation, for rows of unequal length.
         off = sums - mean * counts
-        return float(mean), float(np.sqrt(k / (k - 1) * (off**2).sum()) / counts.sum()), k - 1
+        stretch = _dependence(off) if self.in_time else 1.0
+        error = float(np.sqrt(stretch * k / (k - 1) * (off**2).sum()) / counts.sum())
+        return float(mean), error, max(1, int((k - 1) / stretch))
+
+
+def _dependence(series: Reals) -> float:
+    """How many times the variance of a mean is what it would be if the terms were independent; at least 1.
+
+    Shards stay open for longer than a piece of the epoch lasts, so neighbouring pieces are alike. Geyer's initial
+    positive sequence: autocovariances are summed in pairs as long as a pair is positive.
+    """
+    k, centred = series.size, series - series.mean()
+    gamma = np.array([(centred[lag:] * centred[: k - lag]).sum() for lag in range(k)]) / k
+    if gamma[0] <= 0:
+        return 1.0
+    total = -gamma[0]
+    for lag in range(0, k - 1, 2):
+        pair = gamma[lag] + gamma[lag + 1]
+        if pair <= 0:
+            break
+        total += 2 * pair
+    return float(min(k / 2, max(1.0, total / gamma[0])))
 
 
 @dataclass
@@ -145,7 +167,8 @@ def read_epoch(grid: Grid, feature: Feature | None, epoch: int = 0) -> Reading:
     counter = _Counter(grid, feature, source.readers)
     names, stretches, whole = _names(feature), grid.stretches(), grid.whole
     rows = _SEGMENTS if whole else len(stretches)
-    middle, windows, displaced = Means.empty(names, rows), Means.empty(("new",), rows), Means.empty(("d",), rows)
+    middle = Means.empty(names, rows, in_time=whole)
+    windows, displaced = Means.empty(("new",), rows, in_time=whole), Means.empty(("d",), rows)
     seen = np.zeros(source.layout.records, np.bool_) if whole else None
     read, width = 0, 1 if feature is None or feature.is_label else feature.values.shape[1]
     for number, (first, count) in enumerate(stretches):
@@ -190,14 +213,25 @@ def read_epoch(grid: Grid, feature: Feature | None, epoch: int = 0) -> Reading:
 
 
 def _opened(source: Source, counter: _Counter, epoch: int, whole: bool) -> tuple[Ints, Ints, Ints] | None:
-    if whole:
-        unit, first, last = counter.tally.stretches()
-        return np.diff(source.layout.filled_starts)[unit], first, last
-    return source.stretches(epoch)
+    known = source.stretches(epoch)
+    if known is not None or not whole:
+        return known
+    unit, first, last = counter.tally.stretches()
+    return np.diff(source.layout.filled_starts)[unit], first, last
 
 
-def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Reals]:
-    """The first and the last batches of every epoch: one row an epoch; and the records' mean shard size, 2 × epochs.
+@dataclass
+class Shares:
+    """How the records of an epoch's ends lie in shards: both arrays are 2 × epochs, first and last."""
+
+    #: Mean, over the records, of the size of their shard.
+    shard_size: Reals
+    #: Σ w², w the share of the records that comes from each shard: 1 ÷ this many shards count as independent.
+    together: Reals
+
+
+def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Shares]:
+    """The first and the last batches of every epoch: one row an epoch; and how their records lie in shards.
 
     With a single epoch the ends are cut into pieces instead, which tells less: their batches share open shards.
     """
@@ -205,15 +239,19 @@ def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Reals]
     epochs = source.epochs
     pieces = min(8, grid.ends) if epochs == 1 else 1
     first, last = Means.empty(names, epochs * pieces), Means.empty(names, epochs * pieces)
-    shard_sizes = np.empty((2, epochs))
+    shares = Shares(np.empty((2, epochs)), np.empty((2, epochs)))
     for epoch in range(epochs):
         for which, (means, begin) in enumerate(((first, 0), (last, grid.batches - grid.ends))):
             records = source.read(begin * size, (begin + grid.ends) * size, epoch)
             values = _Counter(grid, feature, source.readers).count(begin * size, records)
             means.add(epoch * pieces + np.arange(grid.ends) * pieces // grid.ends, values)
             shard, _ = source.layout.locate(records)
-            shard_sizes[which, epoch] = source.layout.sizes[shard].mean()
-    return first, last, shard_sizes
+            met, times = np.unique(shard, return_counts=True)
+            shares.shard_size[which, epoch] = (
+                (source.layout.starts[met + 1] - source.layout.starts[met]) @ times / times.sum()
+            )
+            shares.together[which, epoch] = ((times / times.sum()) ** 2).sum()
+    return first, last, shares
 
 
 def opened_numbers(grid: Grid, opened: tuple[Ints, Ints, Ints]) -> list[Number]:

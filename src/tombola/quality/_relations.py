@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from tombola.order import Permutation
 from tombola.order._ints import Ints
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
-from tombola.quality._measure import Grid
+from tombola.quality._measure import Grid, Shares
 from tombola.quality._perfect import Pairs, Reals
-from tombola.quality._result import Lag, Number
+from tombola.quality._result import Lag, Number, Zone
 from tombola.quality._source import Source
 
 _RUNS = 64
@@ -172,31 +173,41 @@ def _seeds(source: Source, records: Ints, ahead: int) -> list[float]:
     return found
 
 
-def bias_numbers(grid: Grid, feature: Feature | None, shard_sizes: Reals) -> tuple[list[Number], int]:
+def bias_numbers(grid: Grid, feature: Feature | None, shares: Shares) -> tuple[list[Number], int]:
     """Whether the ends of an epoch hold what the whole holds, on average over epochs; and how many tests that took.
 
-    Of a feature's many labels or components only the most deviant one is kept for each end.
+    Few open shards make few independent draws an epoch, so the scatter between epochs may by chance look too small:
+    the error is never taken below what whole shards drawn at random would give. Of a feature's many labels or
+    components only the most deviant one is kept for each end.
     """
-    source, out = grid.source, []
+    source = grid.source
+    out: list[Number] = []
     epochs, rows = source.epochs, grid.ends * grid.batch_size
+    if epochs < 2:
+        return out, 0
     sizes = source.layout.sizes.astype(np.float64)
     mean = float((sizes**2).sum() / sizes.sum())
     variance = float((sizes**3).sum() / sizes.sum()) - mean**2
-    if variance > 1e-9 * mean**2 and epochs > 1:
-        for zone, values in zip(("first", "last"), shard_sizes, strict=True):
+    zones: tuple[tuple[Zone, int], ...] = (("first", 0), ("last", grid.batches - grid.ends))
+    if variance > 1e-9 * mean**2:
+        for zone, values, together in zip(("first", "last"), shares.shard_size, shares.together, strict=True):
             n = _mean("shard_size", values, mean, math.sqrt(variance / rows))
-            out.append(Number(n.name, zone, n.value, mean, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
-    if feature is None or epochs < 2:
+            error = max(n.error, math.sqrt(variance * together.mean() / epochs))
+            out.append(replace(n, zone=zone, error=error))  # type: ignore[arg-type]
+    if feature is None:
         return out, len(out)
-    watched = feature.watched()
-    for zone, begin in (("first", 0), ("last", grid.batches - grid.ends)):
+    watched, rho = feature.watched(), min(1.0, max(0.0, feature.rho.finite))
+    for (zone, begin), together in zip(zones, shares.together, strict=True):
         at = [begin * grid.batch_size, (begin + grid.ends) * grid.batch_size]
         means = np.array([feature.mean_of(source.read(at[0], at[1], e))[watched] for e in range(epochs)])
+        shrink = (rho * together.mean() + (1 - rho) / rows) / epochs
         numbers = []
         for column, component in zip(means.T, watched, strict=True):
-            share = float(feature.mean[component])
-            n = _mean("", column, share, math.sqrt(feature.component_variance(component) / rows))
-            name = f"feature {feature.describe(component)}"
-            numbers.append(Number(name, zone, n.value, share, n.error, n.perfect_error, n.freedom))  # type: ignore[arg-type]
+            variance = feature.component_variance(component)
+            n = _mean("", column, float(feature.mean[component]), math.sqrt(variance / rows))
+            if feature.is_label:  # a share above its expectation scatters more than one at it
+                variance = max(variance, n.value * (1 - n.value))
+            error = max(n.error, math.sqrt(variance * shrink))
+            numbers.append(replace(n, name=f"feature {feature.describe(component)}", zone=zone, error=error))
         out.append(max(numbers, key=lambda n: abs(n.z_bias)))
     return out, len(out) - 2 + 2 * len(watched)

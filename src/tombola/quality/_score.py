@@ -98,7 +98,7 @@ class _Judge:
     def score(self) -> Score:
         grid, source, feature = self.grid, self.grid.source, self.feature
         reading = _measure.read_epoch(grid, feature)
-        first, last, shard_sizes = _measure.read_ends(grid, feature)
+        first, last, shares = _measure.read_ends(grid, feature)
         read = _relations.runs(grid)
         numbers = self.numbers
         numbers += _measure.tally_numbers(grid, reading, first, last)
@@ -112,7 +112,7 @@ class _Judge:
                 numbers += _measure.drift_numbers(grid, feature, opened[0].value)
         numbers += _relations.run_numbers(grid)
         tests = max(1, len(numbers))
-        biases, more = _relations.bias_numbers(grid, feature, shard_sizes)
+        biases, more = _relations.bias_numbers(grid, feature, shares)
         numbers += biases
         tests += more
         alarm = NormalDist().inv_cdf(1 - _FALSE_ALARM / (2 * tests))
