@@ -3,7 +3,7 @@
     python bench/quality.py            # records the peers that have an environment, scores all, prints the tables
 
 1,024 shards of 1,000 records, batches of 64, 100 classes stored one after the other. A peer's environment is
-bench/.venv-NAME, made as bench/record_orders.py says; a peer without one is left out and named. What was recorded is
+bench/.venv-NAME, made by bench/peers.py; a peer without one is left out and named. What was recorded is
 kept in build/recorded.
 """
 
@@ -29,7 +29,7 @@ SEEDS = 4
 FAR = 4.0  # standard errors from which one order counts as worse than another
 
 OURS: dict[str, OrderSpec] = {"global": Global()}
-OURS |= {f"lanes {c}": Lanes(lanes=c) for c in (1, 4, 8, 16, 64, 256)}
+OURS |= {f"lanes {c}": Lanes(lanes=c) for c in (1, 4, 8, 16, 64, 256, 512)}
 OURS |= {f"lanes {c}, window {w}": Lanes(lanes=c, window=w) for c in (8, 16, 64, 256) for w in (2, 8)}
 
 
@@ -141,13 +141,17 @@ def main() -> None:
         if ids is not None:
             theirs[peer.name] = _theirs(ids)
             print(_row(peer.name, theirs[peer.name]), flush=True)
-    print("\n| peer | open shards | `lanes` with as many | worse than the peer in |\n|---|---|---|---|")
+    print("\n| peer | open shards | ours | open shards | worse than the peer in |\n|---|---|---|---|---|")
     for name, judged in theirs.items():
+        # As many lanes as the peer has shards open, or the best of the table with no more; half a shard of slack,
+        # because both numbers are means over time.
         room = min(LAYOUT.shards, round(judged.open))
         if f"lanes {room}" not in ours:
             ours[f"lanes {room}"] = _ours(Lanes(lanes=room))
-        worse = "; ".join(_worse(ours[f"lanes {room}"], judged)) or "nothing"
-        print(f"| {name} | {judged.open:.1f} | {room} | {worse} |", flush=True)
+        able = {k: o for k, o in ours.items() if o.open <= judged.open + 0.5}
+        best = min(able, key=lambda k: (able[k].mean("p_same", "middle")[0], -able[k].open))
+        worse = "; ".join(_worse(able[best], judged)) or "nothing"
+        print(f"| {name} | {judged.open:.1f} | {best} | {able[best].open:.1f} | {worse} |", flush=True)
 
 
 if __name__ == "__main__":

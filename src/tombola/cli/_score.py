@@ -40,7 +40,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--label", metavar="FILE", help="a .npy file with one label, value or row of values per record")
     parser.add_argument("--kind", choices=("auto", "label", "value"), default="auto", help="how to read --label")
-    parser.add_argument("--worst", choices=_VERDICTS[1:], help="exit with 1 when the verdict is worse than this")
+    parser.add_argument(
+        "--worst", choices=_VERDICTS, default="local", help="exit with 1 when the verdict is worse; local unless given"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -57,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan = Plan(_order(arguments, layout), World(ranks=arguments.ranks), arguments.batch_size)
         result = score(plan, epoch=arguments.epoch, **common)
     _print(result, as_json=arguments.json)
-    worst = arguments.worst or "flawed"
-    return int(_VERDICTS.index(result.verdict) > _VERDICTS.index(worst))
+    return int(_VERDICTS.index(result.verdict) > _VERDICTS.index(arguments.worst))
 
 
 def _order(arguments: argparse.Namespace, layout: Layout) -> Order:
