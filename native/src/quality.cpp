@@ -8,7 +8,7 @@ namespace tombola {
 BatchTally::BatchTally(const std::int64_t* starts, std::int64_t units, Shape shape)
     : starts_(starts), shape_(shape), units_(static_cast<std::size_t>(units)) {
   const std::int64_t records = starts[units];
-  while ((records >> shift_) > 4 * units) ++shift_;
+  while ((records >> shift_) > units) ++shift_;
   std::int64_t u = 0;
   for (std::int64_t r = 0; r < records; r += std::int64_t{1} << shift_) {
     while (starts_[u + 1] <= r) ++u;

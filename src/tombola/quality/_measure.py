@@ -240,10 +240,12 @@ def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Shares
     pieces = min(8, grid.ends) if epochs == 1 else 1
     first, last = Means.empty(names, epochs * pieces), Means.empty(names, epochs * pieces)
     shares = Shares(np.empty((2, epochs)), np.empty((2, epochs)))
+    counter = _Counter(grid, feature, source.readers)
     for epoch in range(epochs):
         for which, (means, begin) in enumerate(((first, 0), (last, grid.batches - grid.ends))):
             records = source.read(begin * size, (begin + grid.ends) * size, epoch)
-            values = _Counter(grid, feature, source.readers).count(begin * size, records)
+            # Numbered on from end to end, so that the counter takes no two batches for one.
+            values = counter.count((2 * epoch + which) * grid.ends * size, records)
             means.add(epoch * pieces + np.arange(grid.ends) * pieces // grid.ends, values)
             shard, _ = source.layout.locate(records)
             met, times = np.unique(shard, return_counts=True)
