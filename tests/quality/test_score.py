@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tombola._ints import Ints
 from tombola.errors import InputError
 from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Permutation, Sequential
-from tombola.order._ints import Ints
 from tombola.plan import Plan, World
 from tombola.quality import Score, score
 

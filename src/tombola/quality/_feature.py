@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import Ints
 from tombola.errors import InputError
 from tombola.order import Layout, Permutation
-from tombola.order._ints import Ints
 from tombola.quality import _perfect
 from tombola.quality._perfect import Reals
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tombola import _core
+from tombola._ints import Ints
 from tombola.errors import InputError
 from tombola.order import Permutation
-from tombola.order._ints import Ints
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._perfect import Pairs, Reals

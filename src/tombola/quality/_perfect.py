@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tombola.order._ints import Ints
+from tombola._ints import Ints
 
 _KINDS_MAX = 256  # different shard sizes up to which the variance of distinct shards is summed over all pairs
 

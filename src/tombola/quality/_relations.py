@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import Ints
 from tombola.order import Permutation
-from tombola.order._ints import Ints
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._measure import Grid, Shares

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tombola._ints import integer
 from tombola.errors import InputError
 from tombola.order import Layout
-from tombola.order._ints import integer
 from tombola.quality import _measure, _perfect, _relations
 from tombola.quality._feature import Feature, Kind
 from tombola.quality._result import Finding, Lag, Number, Score, Verdict, normal_score

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tombola._ints import Ints, integers
 from tombola.errors import InputError
 from tombola.order import Layout, Order
-from tombola.order._ints import Ints, integers
 from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
