@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tombola._ints import Ints
-from tombola.errors import InputError
+from tombola.errors import InputError, MissingExtra
 from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Permutation, Sequential
 from tombola.plan import Plan, World
 from tombola.quality import Score, score
@@ -317,6 +318,13 @@ def test_table_shows_every_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert "perfect" in text
     for number in result.numbers:
         assert number.name.replace("_", " ") in text
+
+
+def test_table_without_rich_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = score(Global().over(LAYOUT), epochs=2)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with pytest.raises(MissingExtra, match=r"tombola\[cli\]"):
+        result.__rich__()
 
 
 # ---- input that makes no sense
