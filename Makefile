@@ -72,6 +72,7 @@ bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/order.py
 	@$(BIN)/python bench/quality.py
 	@$(BIN)/python bench/score_speed.py
+	@$(BIN)/python bench/exact.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict
