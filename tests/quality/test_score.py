@@ -13,7 +13,7 @@ import pytest
 
 from tombola._ints import Ints
 from tombola.errors import InputError, MissingExtra
-from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Permutation, Sequential
+from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Permutation, Sequential, make_spec
 from tombola.plan import Plan, World
 from tombola.quality import Score, score
 
@@ -170,10 +170,17 @@ def test_seeds_that_are_added_to_the_epoch_are_a_flaw() -> None:
     assert found.count("correlation") == 1
 
 
-def test_epochs_that_are_alike_are_a_flaw() -> None:
-    found = flaws(score(Keyed("same").over(LAYOUT)))
+@pytest.mark.parametrize("epochs", [2, 16])
+def test_epochs_that_are_alike_are_a_flaw(epochs: int) -> None:
+    found = flaws(score(Keyed("same").over(LAYOUT), epochs=epochs))
     assert found.startswith("epoch correlation is 1 ")
     assert found.count("correlation") == 1
+
+
+def test_an_exact_order_whose_seed_is_added_to_the_epoch_is_found_out() -> None:
+    assert flaws(score(make_spec("mosaic/naive").over(LAYOUT, seed=1), epochs=2)).startswith(
+        "seed epoch correlation is 1 "
+    )
 
 
 def test_records_lost_and_doubled_are_a_flaw() -> None:

@@ -47,10 +47,12 @@ class Number:
     def z_bias(self) -> float:
         """How far the expectation is from a perfect shuffle's, in standard errors of the value, as a normal score.
 
-        An order that moves whole shards scatters more than a perfect shuffle; that is no bias.
+        An order that moves whole shards scatters more than a perfect shuffle; that is no bias. One that seems to
+        scatter less is measured by the perfect shuffle: a few epochs may look alike by chance.
         """
-        t = self._z(math.hypot(self.error, self.perfect_error if self.error == 0 else 0.0))
-        return normal_score(t, self.freedom)
+        if self.error <= self.perfect_error:
+            return self._z(self.perfect_error)
+        return normal_score(self._z(self.error), self.freedom)
 
     def _z(self, scale: float) -> float:
         if self.perfect is None:
