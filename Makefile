@@ -70,6 +70,8 @@ vectors: $(VENV)/stamp-package
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
+	@$(BIN)/python bench/quality.py
+	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/exact.py
 
 docs: $(VENV)/stamp-docs

@@ -50,6 +50,25 @@ class LaneEpoch:
         (lane, unit, record begin, record end, first position, last position), one entry a visit.
         """
 
+class BatchTally:
+    """What batches are made of, counted in one pass."""
+
+    def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, readers: int, run: int, window_batches: int, gap: int) -> None: ...
+
+    def add(self, first: int, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """
+        Rows of out: same-shard pairs, distinct shards, shards new in the window; pairs and distinct shards within ranks, summed over them; pairs within the worst rank.
+        """
+
+    def stretches(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]: ...
+
+    def worst_gap(self, positions: int) -> int: ...
+
+def label_batches(labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, classes: int, watched: int, entropy: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Entropy in nats, pairs of equal labels and rows with the watched label, of each batch.
+    """
+
 class Pcg64:
     """The draws of NumPy's default_rng(seed), as NumPy 2.1.3 makes them."""
 
