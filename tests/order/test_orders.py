@@ -116,7 +116,7 @@ def test_fixed_homes_keep_lanes_and_fresh_homes_do_not() -> None:
         assert np.array_equal(*lanes) is same
 
 
-@pytest.mark.parametrize("shards", [64, 1000, 1023, 1024, 1056, 1087])
+@pytest.mark.parametrize("shards", [64, 65, 100, 1000, 1023, 1024, 1025, 1056, 1087])
 def test_lanes_do_not_change_shards_together(shards: int) -> None:
     """Equal shards of 1,000 over 64 lanes: few lanes change shard within 16 places; without phases nearly all do."""
 
@@ -126,7 +126,7 @@ def test_lanes_do_not_change_shards_together(shards: int) -> None:
         return int(np.convolve(np.bincount(places[places > 0], minlength=16), np.ones(16, int)).max())
 
     assert most("spread") <= (2 if shards % 64 == 0 else 8)
-    if shards > 64:
+    if shards > 100:
         assert most("none") >= 32
 
 
@@ -309,3 +309,14 @@ def test_a_fork_while_another_thread_makes_an_epoch() -> None:
     finally:
         stop.set()
         busy.join()
+
+
+@pytest.mark.parametrize("lanes", [250, 256, 512, 727])
+def test_cut_shards_do_not_meet_in_a_batch(lanes: int) -> None:
+    """More lanes than a batch has rows: the two lanes that share a cut shard are far apart in it."""
+    layout = Layout(np.random.default_rng(0).integers(500, 1500, 1024))
+    order = Lanes(lanes=lanes).over(layout, seed=1)
+    batches = len(order) // 64
+    shards = np.sort(layout.locate(order.slice(0, batches * 64))[0].reshape(batches, 64), axis=1)
+    together = np.count_nonzero(np.diff(shards, axis=1) == 0) / batches
+    assert together < 0.5 * 64 * 63 / 2 * np.sum((layout.sizes / layout.records) ** 2)

@@ -116,7 +116,7 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     mean = Fraction(spec.window_records or Fraction(total * (spec.window or 1), shards))
     out = np.empty(total, np.int64)
     begin = parts_before = 0
-    for lane in range(lanes):
+    for lane in line_order(lanes):
         end = begin + total // lanes + (lane < total % lanes)
         borders = [begin, *(np.flatnonzero(np.diff(place[begin:end])) + begin + 1).tolist(), end]
         parts = [line[a:b] for a, b in itertools.pairwise(borders)]
@@ -133,6 +133,12 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
         out[lane::lanes] = np.roll(ring, -phase)
         begin, parts_before = end, parts_before + len(parts)
     return out
+
+
+def line_order(lanes: int) -> list[int]:
+    """The lanes in the order in which their pieces lie on the line: by their numbers read backwards, bit by bit."""
+    width = (lanes - 1).bit_length()
+    return sorted(range(lanes), key=lambda lane: int(f"{lane:0{width}b}"[::-1], 2))
 
 
 def _shuffled(values: Ints, key: int) -> Ints:
