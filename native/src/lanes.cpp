@@ -17,7 +17,7 @@ std::int64_t mul_div(std::int64_t a, std::int64_t b, std::int64_t d) {  // floor
   return static_cast<std::int64_t>(static_cast<u128>(a) * static_cast<u128>(b) / static_cast<u128>(d));
 }
 
-// The last index i of sorted[0 … count) with sorted[i] <= value; sorted[0] <= value.
+// The last i of sorted[0 … count) with sorted[i] <= value; sorted[0] <= value.
 std::int64_t last_not_above(const std::int64_t* sorted, std::int64_t count, std::int64_t value) {
   std::int64_t low = 0;
   while (count > 1) {  // branch-free halving: the compiler makes a conditional move of it
@@ -382,11 +382,11 @@ void LaneEpoch::slice(std::int64_t start, std::int64_t step, std::int64_t count,
     for (std::int64_t tile = begin; tile < end; ++tile) {
       const std::int64_t row = tile * places_per_tile;
       for (std::int64_t i = 0; i < heads; ++i) {
-        const std::int64_t index = row * period + i;
-        if (index >= count) break;
-        const std::int64_t position = start + index * step;
-        const std::int64_t mine = std::min(places_per_tile, (count - index + period - 1) / period);
-        run(lane(position % lanes), position / lanes, mine, out + index, period);
+        const std::int64_t entry = row * period + i;
+        if (entry >= count) break;
+        const std::int64_t position = start + entry * step;
+        const std::int64_t mine = std::min(places_per_tile, (count - entry + period - 1) / period);
+        run(lane(position % lanes), position / lanes, mine, out + entry, period);
       }
     }
   });

@@ -39,7 +39,7 @@ class Line {
   // True when both ends of the lane are cut shards: they meet at the seam of the ring.
   bool has_seam(std::int64_t lane) const;
 
-  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: index of its unit on the line
+  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: that of its unit on the line
   std::int64_t first_place(std::int64_t lane) const { return first_place_[piece_of(lane)]; }
 
  private:

@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TombolaError as error:
         print(f"tombola: error: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        what = f": {error}" if str(error) else ""
+        print(f"tombola: error: there is not enough memory{what}; ask for fewer shards or positions", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # `tombola … | head` closed the pipe: that is no failure, but Python would complain once more at exit.
         sys.stdout = None
