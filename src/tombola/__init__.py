@@ -7,9 +7,10 @@
 32
 """
 
+from tombola.formats import Writer
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
 
 __version__ = "0.1.0"
 
-__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "__version__"]
+__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "Writer", "__version__"]
