@@ -53,6 +53,7 @@ check: lint types layers test
 
 lint: $(VENV)/stamp-lint
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
 
 types: $(VENV)/stamp-lint
 	@$(BIN)/mypy

@@ -137,7 +137,8 @@ def test_lane_counts_from_radius_and_memory() -> None:
     assert lanes(memory_bytes=50_000 * 100, record_bytes=100) == 100
     assert lanes(memory_bytes=50_000 * 100, record_bytes=100, window=5) == 10
     assert lanes(memory_bytes=10**15, record_bytes=100) == 1000
-    assert Lanes().over(Layout([3, 4])).lanes == 7
+    assert Lanes().over(Layout([3, 4])).lanes == 1
+    assert Lanes().over(Layout.equal(30, 8)).lanes == 60
     uneven = Layout([1000] * 10 + [10] * 990)
     budget = Lanes(memory_bytes=10_000, record_bytes=1).over(uneven)
     assert budget.lanes == 10  # the ten largest may all be open at once

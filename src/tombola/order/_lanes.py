@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from typing import Literal
@@ -9,13 +10,15 @@ from typing import Literal
 import numpy as np
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, integer
 from tombola.order._keys import derive_key
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
 
 LANES_DEFAULT = 64
+# A lane keeps its records in every epoch (homes="fixed"), so a default lane should have some to shuffle.
+_LANE_RECORDS_LEAST = 4
 _LANES_MAX = 2**31 - 1
 _EPOCHS_KEPT = 2  # the one being read and the one being prepared
 
@@ -28,8 +31,8 @@ class Lanes(OrderSpec):
     At any moment one shard a lane is open (2·window shards a lane with a window), whatever the number of ranks.
 
     lanes
-        C. Give at most one of `lanes`, `radius_records` and `memory_bytes`; the default is 64, or the number of
-        records if that is smaller.
+        C. Give at most one of `lanes`, `radius_records` and `memory_bytes`; the default is 64. What is not
+        given outright is kept so low that a lane has at least 4 records to shuffle.
     radius_records
         How many records the open shards should hold together: C follows from the mean shard.
     memory_bytes, record_bytes
@@ -98,8 +101,6 @@ class Lanes(OrderSpec):
 
     def _count(self, layout: Layout) -> int:
         records, most = layout.records, min(layout.records, _LANES_MAX)
-        filled = layout.filled_starts.size - 1
-        open_shards = 2 * self.window if self.window else 1
         if self.lanes is not None:
             if self.lanes > most:
                 raise OrderError(
@@ -107,23 +108,33 @@ class Lanes(OrderSpec):
                     f"use lanes={most} or fewer"
                 )
             return self.lanes
+        filled = layout.filled_starts.size - 1
+        wanted = LANES_DEFAULT
         if self.radius_records is not None:
-            reach = 2 * self.window_records if self.window_records else open_shards * records / filled
-            return max(1, min(int(np.ceil(self.radius_records / reach)), filled, most))
-        if self.memory_bytes is not None and self.record_bytes is not None:
-            if self.window_records:
-                open_shards = max(2, int(np.ceil(2 * self.window_records * filled / records)) + 1)
-            largest = np.sort(layout.sizes)[::-1][: _LANES_MAX * open_shards]
-            room = np.cumsum(largest, dtype=np.float64) * self.record_bytes <= self.memory_bytes
-            fit = int(np.searchsorted(~room, True))
-            if fit < min(open_shards, filled):
-                raise OrderError(
-                    f"memory_bytes is {self.memory_bytes}, but one lane needs "
-                    f"{int(largest[:open_shards].sum()) * self.record_bytes} bytes to hold its {open_shards} largest "
-                    f"shard(s); give more memory or write smaller shards"
-                )
-            return max(1, min(fit // open_shards if fit < filled else filled, most))
-        return min(LANES_DEFAULT, most)
+            reach = 2 * self.window_records if self.window_records else self._open_shards(layout) * records / filled
+            wanted = min(math.ceil(self.radius_records / reach), filled)
+        elif self.memory_bytes is not None and self.record_bytes is not None:
+            wanted = self._fitting(layout, filled, self.memory_bytes, self.record_bytes)
+        return max(1, min(wanted, most // _LANE_RECORDS_LEAST))
+
+    def _open_shards(self, layout: Layout) -> int:
+        """How many shards one lane may hold open."""
+        if self.window_records is not None:
+            filled = layout.filled_starts.size - 1
+            return max(2, math.ceil(2 * self.window_records * filled / layout.records) + 1)
+        return 2 * self.window if self.window else 1
+
+    def _fitting(self, layout: Layout, filled: int, memory_bytes: int, record_bytes: int) -> int:
+        """The most lanes for which even the largest shards fit the memory together."""
+        each = self._open_shards(layout)
+        largest = np.sort(layout.sizes)[::-1]
+        fit = int(np.searchsorted(np.cumsum(largest, dtype=np.float64) * record_bytes, memory_bytes, side="right"))
+        if fit < min(each, filled):
+            raise OrderError(
+                f"memory_bytes is {memory_bytes}, but one lane needs {int(largest[:each].sum()) * record_bytes} bytes "
+                f"to hold its {each} largest shard(s); give more memory or write smaller shards"
+            )
+        return fit // each if fit < filled else filled
 
 
 class _LanesOrder(Order):

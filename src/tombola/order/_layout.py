@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import Ints, IntsLike, integer, integers
 from tombola.errors import LayoutError
-from tombola.order._ints import Ints, IntsLike, integer, integers
 
 _RECORDS_MAX = 2**62
 _SHARDS_MAX = 2**32 - 1

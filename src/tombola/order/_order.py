@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
+from tombola._ints import Ints, IntsLike, integer, integers, is_scalar
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, IntsLike, integer, integers, is_scalar
 from tombola.order._keys import check_seed
 from tombola.order._layout import Layout
 

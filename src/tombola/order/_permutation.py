@@ -7,8 +7,8 @@ from typing import Any, overload
 import numpy as np
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, IntsLike, integer, integers, is_scalar
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, IntsLike, integer, integers, is_scalar
 from tombola.order._keys import check_seed, derive_key
 
 SIZE_MAX = 2**62

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tombola._ints import Ints
 from tombola.order import Order, Visits
-from tombola.order._ints import Ints
 from tombola.plan._world import World
 
 

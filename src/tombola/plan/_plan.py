@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from tombola._ints import Ints, integer
 from tombola.errors import CursorError, PlanError
 from tombola.order import Order
-from tombola.order._ints import Ints, integer
 from tombola.plan import _needs
 from tombola.plan._cursor import Cursor
 from tombola.plan._needs import Locality, Needs

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tombola._ints import integer
 from tombola.errors import PlanError
-from tombola.order._ints import integer
 
 Tail = Literal["drop", "pad", "short"]
 #: (epoch, position, batch size): from that position of that epoch on, batches have that size.

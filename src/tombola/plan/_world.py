@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tombola._ints import integer
 from tombola.errors import WorldError
-from tombola.order._ints import integer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the files of this room need to take integers from a user."""
+"""Taking whole numbers from a user: checked once, refused with an error that names them."""
 
 from __future__ import annotations
 
