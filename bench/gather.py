@@ -41,7 +41,9 @@ def contestants(folder: str, record: int, total: int) -> dict[str, Callable[[], 
     records = max(64 * 64, total // record)
     rng = np.random.default_rng(0)
     per_shard = records // 64
-    with Writer(folder, columns={"data": "bytes", "label": "int"}, size_limit=per_shard * (record + 16) + 400) as writer:
+    with Writer(
+        folder, columns={"data": "bytes", "label": "int"}, size_limit=per_shard * (record + 16) + 400
+    ) as writer:
         for number in range(records):
             writer.write({"data": rng.bytes(record), "label": number})
     store = LocalStore(folder, read="mmap")

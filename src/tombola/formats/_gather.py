@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import THREADS
 from tombola.errors import FormatError, InputError
 from tombola.formats._columns import Columns
 from tombola.formats._encodings import Encoding
@@ -20,7 +20,6 @@ from tombola.formats._shard import Shard
 Column = npt.NDArray[Any] | Ragged
 Shards = Mapping[int, Shard] | Sequence[Shard]
 
-_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _NOT_NATIVE = -1
 
 
@@ -58,7 +57,7 @@ def gather(
         return gather_slow(shards, numbers, records, columns)
     found: Any
     try:
-        fault, row, found = _core.gather(shards, numbers, records, wanted, threads or _THREADS)
+        fault, row, found = _core.gather(shards, numbers, records, wanted, threads or THREADS)
     except (KeyError, IndexError):
         raise _no_shard(shards, numbers) from None
     if fault == _NOT_NATIVE:

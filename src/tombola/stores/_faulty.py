@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tombola.errors import InputError, StoreError
 from tombola.stores._store import Bytes, Store, check_range
@@ -100,6 +101,14 @@ class FaultyStore(Store):
     def close(self) -> None:
         """Closes the wrapped store."""
         self._store.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in another process counts for itself.
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
 
     def _count(self, operation: str, key: str) -> None:
         if operation not in self._operations:

@@ -170,7 +170,7 @@ class LocalStore(Store):
                 end = found.st_size if stop is None else stop
                 check_range(self, key, start, end, found.st_size)
                 if mode == "mmap":
-                    return _core.map_file(descriptor, found.st_size).data[start:end]
+                    return _core.map_file(descriptor, found.st_size).data.toreadonly()[start:end]
                 return self._pread(key, descriptor, start, end)
             finally:
                 os.close(descriptor)
