@@ -152,9 +152,14 @@ def _number(name: str) -> Encoding:
         if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
             raise wrong_type(value, "a float")
         # Rounding to the column's precision is what a float column means. Becoming infinite is not.
-        if math.isfinite(value) and abs(float(value)) > finite_max:
+        try:
+            number = float(value)
+            fits = not math.isfinite(number) or abs(number) <= finite_max
+        except OverflowError:
+            fits = False
+        if not fits:
             raise ValueTypeError(f"{value} does not fit; the largest is {finite_max}")
-        return np.asarray(value, dtype).tobytes()
+        return np.asarray(number, dtype).tobytes()
 
     def decode(data: memoryview) -> Any:
         if len(data) != dtype.itemsize:
