@@ -74,6 +74,8 @@ peers: $(VENV)/stamp-package
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
+	@$(BIN)/python bench/manifest.py
+	@$(BIN)/python bench/gather.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

@@ -6,15 +6,18 @@ import bz2
 import gzip
 import hashlib
 import pickle
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tombola import Writer
-from tombola.errors import DataError, FormatError, HashError, InputError, MissingError, ShardError
+from tombola.errors import DataError, FormatError, HashError, InputError, MissingError, MissingExtra, ShardError
 from tombola.formats import (
     check_hash,
     decompress,
+    encoding,
     gather,
     hash_names,
     hash_of,
@@ -179,3 +182,36 @@ def test_every_hash() -> None:
     assert hash_of(b"", "xxh3_64") == "2d06800538d394c2"
     with pytest.raises(InputError, match="'md4000' does not exist"):
         hash_of(b"", "md4000")
+
+
+# ---- optional libraries that are not there
+
+
+@pytest.mark.parametrize(
+    ("library", "extra", "use"),
+    [
+        ("zstandard", "codecs", lambda: decompress(b"\x28\xb5\x2f\xfd", "zstd", 1)),
+        ("brotli", "codecs", lambda: decompress(b"x", "br", 1)),
+        ("cramjam", "codecs", lambda: decompress(b"\1\0x", "snappy", 1)),
+        ("xxhash", "codecs", lambda: hash_of(b"", "xxh64")),
+        ("PIL", "image", lambda: encoding("png").decode(memoryview(b"\x89PNG"))),
+    ],
+)
+def test_a_missing_library_is_named(
+    library: str, extra: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in (library, "compression")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtra, match=rf"pip install 'tombola\[{extra}\]'"):
+        use()
+
+
+def test_without_xxhash_another_hash_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = {"sha1": hash_of(b"abc", "sha1"), "xxh64": hash_of(b"abc", "xxh64")}
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    check_hash(b"abc", hashes, "x")
+    with pytest.raises(HashError, match="sha1"):
+        check_hash(b"abd", hashes, "x")
+    with pytest.raises(MissingExtra):
+        check_hash(b"abc", {"xxh64": hashes["xxh64"]}, "x")
