@@ -193,7 +193,8 @@ class OrderSpec(ABC):
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
 
 
 _REGISTRY: dict[str, type[OrderSpec]] = {}
