@@ -2,6 +2,7 @@
 The C++ core of tombola. Private: call it through tombola's rooms, which check their input.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, overload
 
 import numpy
@@ -49,6 +50,34 @@ class LaneEpoch:
         """
         (lane, unit, record begin, record end, first position, last position), one entry a visit.
         """
+
+def digest(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """A digest of bytes as two 64-bit words, against accidents."""
+
+class MdsShard:
+    """
+    The bytes of an MDS shard and the sizes of its columns, -1 for variable ones.
+    """
+
+    def __init__(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Sequence[int], schema: int) -> None: ...
+
+    @property
+    def records(self) -> int: ...
+
+def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int) -> tuple[int, int, list[tuple[object, object]]]:
+    """
+    (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
+    """
+
+def map_file(descriptor: int, bytes: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+    """
+    An open file as read-only memory; the descriptor may be closed at once.
+    """
+
+def filesystem_magic(descriptor: int) -> int:
+    """
+    The kernel's magic number of the file system an open file is on; 0 where there is none.
+    """
 
 class BatchTally:
     """What batches are made of, counted in one pass."""
