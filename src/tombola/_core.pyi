@@ -9,9 +9,6 @@ import numpy
 from numpy.typing import NDArray
 
 
-def child(key: int, i: int) -> int:
-    """The i-th child of a 64-bit key."""
-
 class Permutation:
     """A keyed bijection on 0…n−1."""
 
@@ -21,7 +18,7 @@ class Permutation:
 
     def find_one(self, j: int) -> int: ...
 
-    def at(self, indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+    def at(self, inputs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
     def find(self, values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
@@ -31,9 +28,6 @@ class Line:
     """Shards end to end in a keyed order, cut into lanes."""
 
     def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lanes: int, home_key: int, threads: int) -> None: ...
-
-    @property
-    def parts(self) -> int: ...
 
 class LaneEpoch:
     """One epoch of the lanes order."""
