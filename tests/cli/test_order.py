@@ -108,6 +108,16 @@ def test_layout_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     assert printed(capsys, str(tmp_path / name), *words) == printed(capsys, LAYOUT, *words)
 
 
+def test_the_folder_of_a_dataset_is_a_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "vectors" / "mosaic_formats" / "mds_raw"
+    manifest = json.loads((folder / "index.json").read_text())
+    for word in (folder, folder / "index.json"):
+        main(["order", str(word), "--batch-size", "2", "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["shards"] == len(manifest["shards"])
+        assert found["records"] == sum(shard["samples"] for shard in manifest["shards"])
+
+
 def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "5x2", "--order", "sequential", "--ranks", "3")
     assert (found["batch_size"], found["batches"]) == (9, 1)
