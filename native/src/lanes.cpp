@@ -324,6 +324,10 @@ void LaneEpoch::run_window(const Lane& l, const Shifted& s, std::int64_t q, std:
   }
 }
 
+void LaneEpoch::run(std::int64_t lane_number, std::int64_t place, std::int64_t count, std::int64_t* out) const {
+  run(lane(lane_number), place, count, out, 1);
+}
+
 void LaneEpoch::run(const Lane& l, std::int64_t place, std::int64_t count, std::int64_t* out,
                     std::int64_t stride) const {
   std::int64_t q = place + l.phase;
@@ -384,13 +388,14 @@ Visits LaneEpoch::visits() const {
     stretches.clear();
     for (std::int64_t slot = 0; slot < l.parts; ++slot) {
       std::int64_t begin = l.ring[slot], size = slot_end(l, slot) - begin;
+      if (size == 0) continue;  // an empty unit has a place, but nothing in it is read
       if (window_.any()) {
         // Needed in every shifted block that draws from the blocks this part lies in.
         const std::int64_t g0 = block_of(l, begin), g1 = block_of(l, begin + size - 1);
         if (g1 - g0 + 3 > l.blocks) {
           begin = l.phase, size = l.length;
         } else {
-          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1);
+          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1) % l.length;  // the middle of an empty last block
           const std::int64_t end = block_middle(l, g1 + 1 < l.blocks ? g1 + 1 : 0);
           size = end > begin ? end - begin : end + l.length - begin;
         }
