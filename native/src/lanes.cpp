@@ -357,7 +357,7 @@ void LaneEpoch::slice(std::int64_t start, std::int64_t step, std::int64_t count,
   const std::int64_t period = lanes / step;  // so many positions until the same lane comes again
   const std::int64_t heads = std::min(period, count);
   // Tiles small enough for the output to stay in cache while lane after lane writes its column of it.
-  const std::int64_t places_per_tile = std::max<std::int64_t>(32, (std::int64_t{1} << 15) / period);
+  const std::int64_t places_per_tile = std::max<std::int64_t>(128, (std::int64_t{1} << 15) / period);
   const std::int64_t rows = (count + period - 1) / period;
   const std::int64_t tiles = (rows + places_per_tile - 1) / places_per_tile;
   parallel_for(tiles, threads, 4, [&](std::int64_t begin, std::int64_t end) {

@@ -246,3 +246,20 @@ def test_both_ends_of_an_epoch_are_like_its_middle(spec: Lanes) -> None:
         ]
         # 16 open shards a batch: the standard error of the mean is about 0.5 / √(16 · seeds) = 0.006.
         assert abs(np.mean(shares) - 0.5) < 0.035
+
+
+@pytest.mark.parametrize("spec", [Lanes(lanes=48), Lanes(lanes=48, window=2), Lanes(lanes=48, window_records=500)])
+def test_threads_change_nothing(spec: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law 2, for threads: tables, runs, single positions and inverses of an order large enough to be shared out."""
+    from tombola.order import _lanes
+
+    layout = Layout(np.random.default_rng(1).integers(0, 400, 3000))
+    taken = []
+    for threads in (1, 2, 3, 8):
+        monkeypatch.setattr(_lanes, "THREADS", threads)
+        order = spec.over(layout, seed=9)
+        whole = order.slice(0, len(order), 2)
+        assert np.array_equal(order.at(np.arange(len(order)), 2), whole)
+        assert np.array_equal(order.find_all(whole, 2)[0], np.arange(len(order)))
+        taken.append(whole)
+    assert all(np.array_equal(one, taken[0]) for one in taken)

@@ -1,0 +1,245 @@
+"""Measures the orders against Grain, MosaicML Streaming and NumPy, all in one run, and writes down the figures.
+
+    python bench/peers.py && python bench/order.py [--quick] [--rounds N]
+
+Every measurement is a fresh process on one core. The contestants of a figure take turns, so that a slow minute of the
+machine hits all of them; medians are compared. Writes bench/results/order.json and the table in
+docs/explanation/speed.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peers import python_of
+
+BENCH = Path(__file__).parent
+PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
+MARKS = ("<!-- the table of bench/order.py -->", "<!-- end of the table -->")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who runs what: a label, an environment, a file beside this one, a case of it with its numbers."""
+
+    label: str
+    venv: str
+    file: str
+    case: str
+    numbers: tuple[int, ...] = ()
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure to reach, and who takes part: tombola first."""
+
+    name: str
+    reach: str
+    show: Callable[[dict[str, Any]], str]
+    contestants: tuple[Contestant, ...]
+
+
+def rate(result: dict[str, Any]) -> str:
+    """Positions per second."""
+    return f"{result['count'] / result['seconds'] / 1e6:.3g} M/s"
+
+
+def start(result: dict[str, Any]) -> str:
+    """Time and memory of a start."""
+    return f"{duration(result['seconds'])}, {result['peak_bytes'] / 1e6:.3g} MB"
+
+
+def time_only(result: dict[str, Any]) -> str:
+    """Time."""
+    return duration(result["seconds"])
+
+
+def number(result: dict[str, Any]) -> str:
+    """What was counted, not timed."""
+    return f"{result['answer']:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people."""
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def figures(*, quick: bool) -> list[Figure]:
+    """The table; `quick` leaves out what takes long or much memory."""
+
+    def ours(case: str, *numbers: int, label: str = "tombola", repeats: int = 1) -> Contestant:
+        return Contestant(label, "tombola", "order_tombola.py", case, numbers, repeats)
+
+    def mosaic(case: str, *numbers: int, label: str) -> Contestant:
+        return Contestant(label, "mosaic", "order_mosaic.py", case, numbers)
+
+    million = 10**6
+    sizes = [10] if quick else [10, 50]
+    peers_start = tuple(
+        mosaic("first_batch", n * million, n * 100, 0, label=f"MosaicML py1e, {n} M records") for n in sizes
+    )
+    peers_resume = tuple(
+        mosaic("first_batch", n * million, n * 100, 80, label=f"MosaicML py1e, {n} M records") for n in sizes
+    )
+    grain = Contestant("Grain", "grain", "order_grain.py", "permutation", (10**9, 200_000), 3)
+    table = [
+        Figure(
+            "`Permutation.at` on an array, n = 10^9, one core",
+            "≥ 100 M/s",
+            rate,
+            (
+                ours("permutation", 10**9, 10 * million, repeats=5),
+                grain,
+                ours("numpy_feistel", 10**9, million, label="NumPy, the slow twin", repeats=3),
+                ours("numpy_permutation", 10 * million, label="NumPy rng.permutation, n = 10^7", repeats=3),
+            ),
+        ),
+        Figure(
+            "first batch, 10^9 records in 10^5 shards, 1024 lanes",
+            "≤ 20 ms, ≤ 30 MB",
+            start,
+            (ours("first_batch", 10**9, 10**5, 1024, 0), *peers_start),
+        ),
+        Figure(
+            "first batch, 10^12 records in 10^7 shards, 1024 lanes",
+            "≤ 2 s, ≤ 1 GB",
+            start,
+            (ours("first_batch", 10**12, 10**7, 1024, 0),),
+        ),
+        Figure(
+            "resume at 80 %, 10^9 records in 10^5 shards",
+            "the same as a start",
+            start,
+            (ours("first_batch", 10**9, 10**5, 1024, 80), *peers_resume),
+        ),
+        Figure(
+            "`slice` of consecutive positions, 64 lanes, one core",
+            "≥ 20 M/s",
+            rate,
+            (
+                ours("run_of_positions", 10**9, 10**5, 10 * million, 0, repeats=5),
+                ours("run_of_positions", 10**9, 10**5, 5 * million, 2, label="tombola, window of 2 shards", repeats=3),
+            ),
+        ),
+        Figure(
+            "shards fetched over 4 nodes ÷ shards, S = 1000, C = 64, first epoch",
+            "≤ 1.063",
+            number,
+            (ours("fetched", 1000, 64, 4, 0), mosaic("fetched", 1000, 4, label="MosaicML py1e")),
+        ),
+        Figure(
+            "the same, later epochs, with a cache of the node's share",
+            "≤ 0.05",
+            number,
+            (ours("fetched", 1000, 64, 4, 1),),
+        ),
+        Figure(
+            "lanes that change shard within 16 consecutive places, 1024 shards of 1,000, 64 lanes",
+            "≤ 2",
+            number,
+            (ours("switches", 1024, 1000, 64, 16),),
+        ),
+    ]
+    return table
+
+
+def run_once(contestant: Contestant) -> dict[str, Any]:
+    """One fresh process."""
+    words = [contestant.case, str(contestant.repeats), *map(str, contestant.numbers)]
+    command = [str(python_of(contestant.venv)), str(BENCH / contestant.file), *words]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"{contestant.label}, {contestant.case}: {run.stderr.strip()}")
+    result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return result
+
+
+def measure(figure: Figure, rounds: int) -> list[dict[str, Any]]:
+    """Every contestant of a figure, in turns."""
+    runs: dict[str, list[dict[str, Any]]] = {contestant.label: [] for contestant in figure.contestants}
+    for _ in range(rounds):
+        for contestant in figure.contestants:
+            runs[contestant.label].append(run_once(contestant))
+    results = []
+    for label, found in runs.items():
+        seconds = [min(one["seconds"]) for one in found]
+        results.append(
+            {
+                "label": label,
+                "seconds": statistics.median(seconds),
+                "seconds_spread": [min(seconds), max(seconds)],
+                "count": found[0]["count"],
+                "peak_bytes": statistics.median(one["peak_bytes"] for one in found),
+                "answer": found[0]["answer"],
+            }
+        )
+    return results
+
+
+IMPORT = "import sys, time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+IMPORTS = {"tombola": ("tombola", "tombola"), "NumPy": ("numpy", "numpy"), "Grain": ("grain", "grain")}
+
+
+def imports(rounds: int) -> list[dict[str, Any]]:
+    """Seconds of an import in a fresh process."""
+    seconds: dict[str, list[float]] = {label: [] for label in IMPORTS}
+    for _ in range(rounds):
+        for label, (venv, module) in IMPORTS.items():
+            command = [str(python_of(venv)), "-c", IMPORT.format(module=module)]
+            run = subprocess.run(command, capture_output=True, text=True, check=True)
+            seconds[label].append(float(run.stdout))
+    return [
+        {"label": label, "seconds": statistics.median(all_), "seconds_spread": [min(all_), max(all_)]}
+        for label, all_ in seconds.items()
+    ]
+
+
+def table_of(rows: list[dict[str, Any]]) -> str:
+    """The figures as Markdown."""
+    lines = ["| figure | reach | tombola | others in the same run |", "|---|---|---|---|"]
+    for row in rows:
+        own, *others = row["shown"].items()
+        said = "; ".join(f"{label}: {value}" for label, value in others) or "none"
+        lines.append(f"| {row['name']} | {row['reach']} | {own[1]} | {said} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Runs everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller peers; nothing is written")
+    parser.add_argument("--rounds", type=int)
+    options = parser.parse_args()
+    rounds = options.rounds or (1 if options.quick else 5)
+    rows = []
+    for figure in figures(quick=options.quick):
+        results = measure(figure, rounds)
+        shown = {result["label"]: figure.show(result) for result in results}
+        rows.append({"name": figure.name, "reach": figure.reach, "shown": shown, "results": results})
+        print(f"{figure.name} ({figure.reach}): {shown}", flush=True)
+    results = imports(max(rounds, 3))
+    shown = {result["label"]: time_only(result) for result in results}
+    rows.append({"name": "`import`", "reach": "< 150 ms", "shown": shown, "results": results})
+    print(table_of(rows))
+    if options.quick:
+        return
+    machine = f"{platform.machine()}, Python {platform.python_version()}, one core, median of {rounds} rounds"
+    (BENCH / "results").mkdir(exist_ok=True)
+    (BENCH / "results" / "order.json").write_text(json.dumps({"machine": machine, "figures": rows}, indent=1) + "\n")
+    before, _, rest = PAGE.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}\n\nMeasured on {machine}.\n\n{table_of(rows)}\n\n{MARKS[1]}{after}")
+
+
+if __name__ == "__main__":
+    main()
