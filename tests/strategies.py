@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Sequential
+from tombola.order import Concatenation, Global, Lanes, Layout, Order, OrderSpec, Sequential, Take
 from tombola.plan import World
 
 seeds = st.integers(-(2**70), 2**70)
@@ -45,6 +46,56 @@ def orders(draw: st.DrawFn, records_max: int = 3000) -> Order:
     """Any of our orders over any layout."""
     layout = draw(layouts(records_max))
     spec: OrderSpec = draw(st.one_of(lane_specs(layout.records), st.sampled_from([Sequential(), Global()])))
+    return spec.over(layout, seed=draw(seeds))
+
+
+@st.composite
+def layouts_of_streams(draw: st.DrawFn, records_max: int = 1000) -> Layout:
+    """Any layout, its shards dealt to one to four streams, none of them empty."""
+    layout = draw(layouts(records_max))
+    filled = [shard for shard in range(layout.shards) if layout.sizes[shard]]
+    count = draw(st.integers(1, min(4, len(filled))))
+    streams = draw(st.lists(st.integers(0, count - 1), min_size=layout.shards, max_size=layout.shards))
+    for stream in range(count):
+        streams[filled[stream]] = stream
+    return Layout(layout.sizes, streams=sorted(streams) if draw(st.booleans()) and count == 1 else streams)
+
+
+@st.composite
+def bases(draw: st.DrawFn, lanes_max: int = 12) -> OrderSpec:
+    """Orders to combine streams with; few lanes, so that they fit small streams."""
+    lanes = st.builds(
+        Lanes,
+        lanes=st.integers(1, lanes_max),
+        homes=st.sampled_from(["fixed", "fresh"]),
+        window=st.sampled_from([None, None, 1, 3]),
+    )
+    return draw(st.one_of(lanes, st.sampled_from([Sequential(), Global()])))
+
+
+@st.composite
+def concatenations(draw: st.DrawFn, records_max: int = 600) -> Order:
+    """Streams repeated, chosen from or in proportion."""
+    layout = draw(layouts_of_streams(records_max))
+    assert layout.streams is not None
+    count = int(layout.streams.max()) + 1
+    repeats = st.one_of(
+        st.builds(Take, repeat=st.floats(0, 3)), st.builds(Take, choose=st.integers(0, 400)), st.just(Take())
+    )
+    kind = draw(st.sampled_from([st.builds(Take, proportion=st.floats(0.1, 10)), repeats]))
+    takes = tuple(draw(st.lists(kind, min_size=count - 1, max_size=count - 1)))
+    takes += (draw(kind) if takes and takes[0].proportion is not None else Take(),)
+    if count == 1:
+        takes = (draw(st.sampled_from([Take(repeat=1.5), Take(choose=draw(st.integers(1, 400)))])),)
+    spec = Concatenation(
+        takes=takes,
+        granularity=draw(st.integers(1, 50)),
+        sampling=draw(st.sampled_from(["balanced", "fixed"])),
+        base=draw(bases(lanes_max=1)),
+    )
+    if isinstance(spec.base, Lanes):
+        lanes = draw(st.integers(1, min(12, sum(spec.counts(layout)))))
+        spec = replace(spec, base=replace(spec.base, lanes=lanes))
     return spec.over(layout, seed=draw(seeds))
 
 

@@ -6,6 +6,7 @@
 
 #include "keys.hpp"
 #include "parallel.hpp"
+#include "search.hpp"
 
 namespace tombola {
 namespace {
@@ -14,17 +15,6 @@ __extension__ using u128 = unsigned __int128;
 
 std::int64_t mul_div(std::int64_t a, std::int64_t b, std::int64_t d) {  // floor(a * b / d) without overflow
   return static_cast<std::int64_t>(static_cast<u128>(a) * static_cast<u128>(b) / static_cast<u128>(d));
-}
-
-// The last index i of sorted[0 … count) with sorted[i] <= value; sorted[0] <= value.
-std::int64_t last_not_above(const std::int64_t* sorted, std::int64_t count, std::int64_t value) {
-  std::int64_t low = 0;
-  while (count > 1) {  // branch-free halving: the compiler makes a conditional move of it
-    const std::int64_t half = count / 2;
-    low += (sorted[low + half] <= value) ? half : 0;
-    count -= half;
-  }
-  return low;
 }
 
 }  // namespace

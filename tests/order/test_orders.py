@@ -202,7 +202,7 @@ LAYOUT = Layout([5, 5])
         (lambda: Global().over(LAYOUT).find([1, 2]), "find_all"),  # type: ignore[arg-type]
         (lambda: Global().over(LAYOUT).slice(0, 11), "stop is 11"),
         (lambda: Global().over(LAYOUT).slice(0, 5, step=0), "step is 0"),
-        (lambda: make_spec("lanse"), "no order named 'lanse'; known are global, lanes"),
+        (lambda: make_spec("lanse"), "no order named 'lanse'; known are concatenation, global"),
         (lambda: make_spec("lanes", lane=3), "no option 'lane'"),
         (lambda: make_spec("global", lanes=3), "it has none"),
         (lambda: register("lanes")(Global), "belongs to Lanes already"),

@@ -6,6 +6,7 @@
 [0, 1, 2, 3, 4, 5, 6, 7, 8]
 """
 
+from tombola.order._concatenation import Concatenation, Take
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
@@ -14,6 +15,7 @@ from tombola.order._permutation import Permutation
 from tombola.order._plain import Global, Sequential
 
 __all__ = [
+    "Concatenation",
     "Global",
     "Lanes",
     "Layout",
@@ -21,6 +23,7 @@ __all__ = [
     "OrderSpec",
     "Permutation",
     "Sequential",
+    "Take",
     "Visits",
     "derive_key",
     "make_spec",
