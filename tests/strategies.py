@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import strategies as st
 
-from tombola.order import Concatenation, Global, Lanes, Layout, Order, OrderSpec, Sequential, Take
+from tombola.order import Concatenation, Global, Lanes, Layout, Mixture, Order, OrderSpec, Passes, Sequential, Take
 from tombola.plan import World
 
 seeds = st.integers(-(2**70), 2**70)
@@ -97,6 +98,35 @@ def concatenations(draw: st.DrawFn, records_max: int = 600) -> Order:
         lanes = draw(st.integers(1, min(12, sum(spec.counts(layout)))))
         spec = replace(spec, base=replace(spec.base, lanes=lanes))
     return spec.over(layout, seed=draw(seeds))
+
+
+@st.composite
+def mixtures(draw: st.DrawFn, records_max: int = 300, changes_max: int = 3) -> Order:
+    """Streams by weight, the weights changing; streams smaller than the lanes; epochs of any length."""
+    layout = draw(layouts_of_streams(records_max))
+    assert layout.streams is not None
+    count = int(layout.streams.max()) + 1
+    weights = st.lists(st.integers(0, 7), min_size=count, max_size=count).filter(any).map(tuple)
+    positions = sorted(draw(st.sets(st.integers(1, 500), max_size=changes_max)))
+    base = draw(bases(lanes_max=1))
+    if isinstance(base, Lanes):
+        base = replace(base, lanes=draw(st.integers(1, min(9, *np.bincount(layout.streams, layout.sizes).astype(int)))))
+    spec = Mixture(
+        weights=draw(weights),
+        schedule=tuple((position, draw(weights)) for position in positions),
+        epoch_records=draw(st.one_of(st.none(), st.integers(9, 400))),
+        base=base,
+    )
+    return spec.over(layout, seed=draw(seeds))
+
+
+@st.composite
+def passes(draw: st.DrawFn, records_max: int = 500) -> Order:
+    """Epochs of another length over any order."""
+    base = draw(st.one_of(orders(records_max), concatenations(records_max)))
+    most = max(2 * len(base), base.lanes)
+    records = draw(st.integers(base.lanes, most))
+    return Passes(records, base.spec).over(base.layout, seed=base.seed)
 
 
 @st.composite

@@ -6,23 +6,31 @@
 [0, 1, 2, 3, 4, 5, 6, 7, 8]
 """
 
-from tombola.order._concatenation import Concatenation, Take
+from tombola.order._concatenation import Concatenation
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
+from tombola.order._mixture import Mixture
 from tombola.order._order import Order, OrderSpec, Visits, make_spec, order_names, register
+from tombola.order._passes import Passes
 from tombola.order._permutation import Permutation
 from tombola.order._plain import Global, Sequential
+from tombola.order._subset import Kept, Subset
+from tombola.order._takes import Take
 
 __all__ = [
     "Concatenation",
     "Global",
+    "Kept",
     "Lanes",
     "Layout",
+    "Mixture",
     "Order",
     "OrderSpec",
+    "Passes",
     "Permutation",
     "Sequential",
+    "Subset",
     "Take",
     "Visits",
     "derive_key",

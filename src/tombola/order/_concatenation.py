@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -19,98 +18,11 @@ from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
 from tombola.order._nested import spec_of, spec_to_json
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
+from tombola.order._passes import check_epoch_records, in_passes
+from tombola.order._takes import Take, exact, largest_remainders, shards_by_stream, stream_sizes
 
 _EPOCHS_KEPT = 2  # the one being read and the one being prepared
 _UNITS_MAX = 2**32 - 1
-
-
-@dataclass(frozen=True)
-class Take:
-    """How much of a stream an epoch takes; once, when nothing is given.
-
-    proportion
-        A share of the epoch, relative to the other streams' proportions; the epoch is as long as all streams together.
-    repeat
-        So many times each record; 2.5 is twice and a half.
-    choose
-        So many records.
-
-    >>> Take(repeat=2.5).records(10)
-    25
-    """
-
-    proportion: float | None = None
-    repeat: float | None = None
-    choose: int | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in ("proportion", "repeat", "choose") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise OrderError(f"{' and '.join(given)} each decide how much of a stream is taken; give one of them")
-        for name in ("proportion", "repeat"):
-            if getattr(self, name) is not None:
-                exact(getattr(self, name), name)
-        if self.choose is not None:
-            integer(self.choose, "choose", 0, 2**62, OrderError)
-
-    def records(self, there: int) -> int:
-        """How many records that is, of a stream that has so many; not for a proportion, which depends on the others."""
-        if self.choose is not None:
-            return self.choose
-        if self.repeat is None:
-            return there
-        return math.floor(exact(self.repeat, "repeat") * there + Fraction(1, 2))
-
-    def to_json(self) -> dict[str, float | int]:
-        """The option that was given, as plain JSON."""
-        values = {"proportion": self.proportion, "repeat": self.repeat, "choose": self.choose}
-        return {name: value for name, value in values.items() if value is not None}
-
-    @classmethod
-    def of(cls, value: Any) -> Take:
-        """A Take, from one or from its JSON."""
-        if isinstance(value, Take):
-            return value
-        known = {"proportion", "repeat", "choose"}
-        if value is None or (isinstance(value, Mapping) and set(value) <= known):
-            return cls(**(value or {}))
-        raise OrderError(f"{value!r} does not say how much of a stream to take; give Take(repeat=2) or the like")
-
-
-def exact(value: Any, what: str) -> Fraction:
-    """The fraction a user means by a number: 0.7 is 7/10, not the nearest binary fraction."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise OrderError(f"{what} is {value!r}; it must be a number")
-    if not math.isfinite(value) or value < 0:
-        raise OrderError(f"{what} is {value}; it must be a finite number, not below 0")
-    return Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else Fraction(int(value))
-
-
-def largest_remainders(total: int, shares: Sequence[Fraction]) -> list[int]:
-    """Whole numbers that add up to a total, in proportion to shares: what is left goes to the largest remainders."""
-    whole = sum(shares)
-    parts = [total * share / whole for share in shares]
-    counts = [math.floor(part) for part in parts]
-    by = sorted(range(len(parts)), key=lambda i: (counts[i] - parts[i], i))
-    for i in by[: total - sum(counts)]:
-        counts[i] += 1
-    return counts
-
-
-def stream_sizes(layout: Layout) -> list[int]:
-    """Records per stream."""
-    if layout.streams is None:
-        return [layout.records]
-    totals = np.zeros(int(layout.streams.max(initial=0)) + 1, np.int64)
-    np.add.at(totals, layout.streams, layout.sizes)
-    return [int(total) for total in totals]
-
-
-def shards_by_stream(streams: Ints) -> list[Ints]:
-    """The shards of each stream, rising."""
-    by = np.argsort(streams, kind="stable")
-    borders = np.searchsorted(streams[by], np.arange(1, int(streams.max(initial=0)) + 1))
-    return np.split(by, borders)
 
 
 @register("concatenation")
@@ -125,6 +37,8 @@ class Concatenation(OrderSpec):
         a stream is every other shard instead of half of each.
     sampling
         Which records a fraction consists of: "balanced", others in each epoch; "fixed", always the same.
+    epoch_records
+        An epoch of another length, cut from whole passes: no record of the pass is missed for ever. See `Passes`.
     base
         The order of the line.
 
@@ -137,6 +51,7 @@ class Concatenation(OrderSpec):
     takes: tuple[Take, ...] = ()
     granularity: int = 1
     sampling: Literal["balanced", "fixed"] = "balanced"
+    epoch_records: int | None = None
     base: OrderSpec = field(default_factory=Lanes)
 
     def __post_init__(self) -> None:
@@ -152,6 +67,8 @@ class Concatenation(OrderSpec):
             raise OrderError("some streams have a proportion and others do not; give all of them one, or none")
         if any(relative) and not any(take.proportion for take in self.takes):
             raise OrderError("the proportions are all zero; one at least must be above 0")
+        if self.epoch_records is not None:
+            check_epoch_records(self.epoch_records)
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
@@ -159,15 +76,20 @@ class Concatenation(OrderSpec):
             "takes": [take.to_json() for take in self.takes],
             "granularity": self.granularity,
             "sampling": self.sampling,
+            "epoch_records": self.epoch_records,
             "base": spec_to_json(self.base),
         }
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
         """The order over a layout whose `streams` say which shard is of which stream."""
-        return _ConcatenationOrder(self, layout, seed)
+        whole = _ConcatenationOrder(dataclasses.replace(self, epoch_records=None), layout, seed)
+        if self.epoch_records is None:
+            return whole
+        spec = dataclasses.replace(self, base=whole.resolved.base)
+        return in_passes(spec, whole, self.epoch_records)
 
     def counts(self, layout: Layout) -> list[int]:
-        """How many records of each stream an epoch takes.
+        """How many records of each stream a pass takes.
 
         >>> layout = Layout([30, 10], streams=[0, 1])
         >>> Concatenation(takes=(Take(proportion=1), Take(proportion=1))).counts(layout)
@@ -210,7 +132,7 @@ class _ConcatenationOrder(Order):
         self._lock = threading.Lock()
         self._lines: dict[int | None, _Line] = {}
         base = self._line(0).base
-        self._spec = Concatenation(spec.takes, spec.granularity, spec.sampling, base.spec)
+        self.resolved = self._spec = dataclasses.replace(spec, base=base.spec)
         self.lanes, self.run, self.batch_size = base.lanes, base.run, base.batch_size
 
     def _streams_of_units(self, counts: list[int]) -> None:
