@@ -53,6 +53,7 @@ check: lint types layers test
 
 lint: $(VENV)/stamp-lint
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
 
 types: $(VENV)/stamp-lint
 	@$(BIN)/mypy
@@ -69,6 +70,7 @@ vectors: $(VENV)/stamp-package
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
+	@$(BIN)/python bench/exact.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

@@ -1,6 +1,6 @@
 """Measures the orders against Grain, MosaicML Streaming and NumPy, all in one run, and writes down the figures.
 
-    python bench/peers.py && python bench/order.py [--quick] [--rounds N]
+    python bench/peers.py && python bench/order.py [--quick] [--rounds N] [--only WORD]
 
 Every measurement is a fresh process on one core. The contestants of a figure take turns, so that a slow minute of the
 machine hits all of them; medians are compared. Writes bench/results/order.json and the table in
@@ -56,7 +56,9 @@ def rate(result: dict[str, Any]) -> str:
 
 def start(result: dict[str, Any]) -> str:
     """Time and memory of a start."""
-    return f"{duration(result['seconds'])}, {result['peak_bytes'] / 1e6:.3g} MB"
+    size = result["peak_bytes"]
+    held = f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e9:.3g} GB"
+    return f"{duration(result['seconds'])}, {held}"
 
 
 def time_only(result: dict[str, Any]) -> str:
@@ -186,7 +188,8 @@ def measure(figure: Figure, rounds: int) -> list[dict[str, Any]]:
     return results
 
 
-IMPORT = "import sys, time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+IMPORT_NAME = "`import`"
+IMPORT = "import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
 IMPORTS = {"tombola": ("tombola", "tombola"), "NumPy": ("numpy", "numpy"), "Grain": ("grain", "grain")}
 
 
@@ -219,23 +222,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller peers; nothing is written")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", default="", metavar="WORD", help="only figures with this in their name")
     options = parser.parse_args()
     rounds = options.rounds or (1 if options.quick else 5)
     rows = []
     for figure in figures(quick=options.quick):
+        if options.only not in figure.name:
+            continue
         results = measure(figure, rounds)
         shown = {result["label"]: figure.show(result) for result in results}
         rows.append({"name": figure.name, "reach": figure.reach, "shown": shown, "results": results})
         print(f"{figure.name} ({figure.reach}): {shown}", flush=True)
-    results = imports(max(rounds, 3))
-    shown = {result["label"]: time_only(result) for result in results}
-    rows.append({"name": "`import`", "reach": "< 150 ms", "shown": shown, "results": results})
+    if options.only in IMPORT_NAME:
+        results = imports(2 * rounds + 1)
+        shown = {result["label"]: time_only(result) for result in results}
+        rows.append({"name": IMPORT_NAME, "reach": "< 150 ms", "shown": shown, "results": results})
     print(table_of(rows))
-    if options.quick:
-        return
+    if not options.quick:
+        write(rows, rounds)
+
+
+def write(rows: list[dict[str, Any]], rounds: int) -> None:
+    """Puts the figures into the results and the page; those that were not measured now stay as they were."""
+    path = BENCH / "results" / "order.json"
+    there = {row["name"]: row for row in json.loads(path.read_text())["figures"]} if path.exists() else {}
+    rows = list((there | {row["name"]: row for row in rows}).values())
     machine = f"{platform.machine()}, Python {platform.python_version()}, one core, median of {rounds} rounds"
-    (BENCH / "results").mkdir(exist_ok=True)
-    (BENCH / "results" / "order.json").write_text(json.dumps({"machine": machine, "figures": rows}, indent=1) + "\n")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "figures": rows}, indent=1) + "\n")
     before, _, rest = PAGE.read_text().partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
     PAGE.write_text(f"{before}{MARKS[0]}\n\nMeasured on {machine}.\n\n{table_of(rows)}\n\n{MARKS[1]}{after}")

@@ -5,9 +5,11 @@ namespace nb = nanobind;
 
 void bind_order(nb::module_& m);
 void bind_combine(nb::module_& m);
+void bind_mosaic(nb::module_& m);
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of tombola. Private: call it through tombola's rooms, which check their input.";
   bind_order(m);
   bind_combine(m);
+  bind_mosaic(m);
 }

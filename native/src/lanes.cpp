@@ -268,15 +268,15 @@ std::int64_t LaneEpoch::find(std::int64_t record) const {
 
 void LaneEpoch::run_part(const Lane& l, std::int64_t q, std::int64_t count, std::int64_t* out,
                          std::int64_t stride) const {
-  constexpr std::int64_t kChunk = 512;
-  std::int64_t buffer[kChunk];
+  constexpr std::int64_t kAtOnce = 512;
+  std::int64_t buffer[kAtOnce];
   const std::int64_t slot = slot_of(l, q), begin = l.ring[slot];
   const std::int64_t number = part_of_slot_[static_cast<std::size_t>(l.part_base + slot)];
   const Permutation within(slot_end(l, slot) - begin,
                            child(keys_.records, static_cast<std::uint64_t>(l.part_base + number)));
   const std::int64_t first = line_->part(l.number, number).record;
-  for (std::int64_t done = 0; done < count; done += kChunk) {
-    const std::int64_t size = std::min(kChunk, count - done);
+  for (std::int64_t done = 0; done < count; done += kAtOnce) {
+    const std::int64_t size = std::min(kAtOnce, count - done);
     within.run(q - begin + done, size, buffer);
     for (std::int64_t i = 0; i < size; ++i) out[(done + i) * stride] = first + buffer[i];
   }
@@ -284,9 +284,9 @@ void LaneEpoch::run_part(const Lane& l, std::int64_t q, std::int64_t count, std:
 
 void LaneEpoch::run_window(const Lane& l, const Shifted& s, std::int64_t q, std::int64_t count, std::int64_t* out,
                            std::int64_t stride) const {
-  constexpr std::int64_t kChunk = 256;
-  std::int64_t buffer[kChunk], inside[kChunk];
-  std::int16_t where[kChunk];
+  constexpr std::int64_t kAtOnce = 256;
+  std::int64_t buffer[kAtOnce], inside[kAtOnce];
+  std::int16_t where[kAtOnce];
   const Permutation second = block_permutation(l, 1, s.number, s.size);
   // A shifted block draws from two blocks: the upper half of its own and the lower half of the next.
   const std::int64_t own = s.number, next = own + 1 < l.blocks ? own + 1 : 0;
@@ -295,8 +295,8 @@ void LaneEpoch::run_window(const Lane& l, const Shifted& s, std::int64_t q, std:
   const Permutation first[2] = {block_permutation(l, 0, own, sizes[0]), block_permutation(l, 0, next, sizes[1])};
   const std::int64_t border = sizes[0] - sizes[0] / 2;  // how much of the shifted block is the own block's
   const std::int64_t into = q >= s.start ? q - s.start : q + l.length - s.start;
-  for (std::int64_t done = 0; done < count; done += kChunk) {
-    const std::int64_t size = std::min(kChunk, count - done);
+  for (std::int64_t done = 0; done < count; done += kAtOnce) {
+    const std::int64_t size = std::min(kAtOnce, count - done);
     second.run(into + done, size, buffer);
     for (int half = 0; half < 2; ++half) {
       std::int64_t taken = 0;

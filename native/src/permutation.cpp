@@ -53,7 +53,7 @@ TOMBOLA_CLONES void rounds_backward(Block& b, std::int64_t count, const std::uin
   }
 }
 
-TOMBOLA_CLONES void split(const std::int64_t* in, Block& b, std::int64_t count, int right_bits,
+TOMBOLA_CLONES void take_halves(const std::int64_t* in, Block& b, std::int64_t count, int right_bits,
                           std::uint32_t right_mask) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto v = static_cast<std::uint64_t>(in[i]);
@@ -62,7 +62,7 @@ TOMBOLA_CLONES void split(const std::int64_t* in, Block& b, std::int64_t count, 
   }
 }
 
-TOMBOLA_CLONES void join(const Block& b, std::int64_t* out, std::int64_t count, int right_bits) {
+TOMBOLA_CLONES void put_together(const Block& b, std::int64_t* out, std::int64_t count, int right_bits) {
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = static_cast<std::int64_t>((static_cast<std::uint64_t>(b.left[i]) << right_bits) | b.right[i]);
   }
@@ -141,10 +141,10 @@ void Permutation::apply(const std::int64_t* in, std::int64_t* out, std::int64_t 
   for (std::int64_t done = 0; done < count; done += kBlock) {
     const std::int64_t size = std::min(kBlock, count - done);
     std::int64_t* dest = out + done;
-    split(in + done, block, size, right_bits_, right_mask_);
+    take_halves(in + done, block, size, right_bits_, right_mask_);
     Forward ? rounds_forward(block, size, round_keys_.data(), left_mask_, right_mask_)
             : rounds_backward(block, size, round_keys_.data(), left_mask_, right_mask_);
-    join(block, dest, size, right_bits_);
+    put_together(block, dest, size, right_bits_);
     // Cycle walking: only the indices that fell outside go round again, packed together. On average fewer than
     // n of 2^bits do, so a few small blocks finish.
     std::int64_t left_over = 0;
@@ -154,10 +154,10 @@ void Permutation::apply(const std::int64_t* in, std::int64_t* out, std::int64_t 
       left_over += dest[i] >= n_;
     }
     while (left_over > 0) {
-      split(walking, block, left_over, right_bits_, right_mask_);
+      take_halves(walking, block, left_over, right_bits_, right_mask_);
       Forward ? rounds_forward(block, left_over, round_keys_.data(), left_mask_, right_mask_)
               : rounds_backward(block, left_over, round_keys_.data(), left_mask_, right_mask_);
-      join(block, walking, left_over, right_bits_);
+      put_together(block, walking, left_over, right_bits_);
       std::int64_t still = 0;
       for (std::int64_t i = 0; i < left_over; ++i) {
         const std::int64_t value = walking[i];

@@ -29,8 +29,6 @@ class TestGlobal(OrderTests):
 class TestLanesDefault(OrderTests):
     spec = Lanes()
     visits_exact = True
-    # With 64 records or fewer each lane holds one, and with fixed homes that one never changes its place.
-    layouts = (Layout.equal(80, 7), Layout([200, 0, 1, 150]), Layout([300]), Layout([1] * 211))
 
 
 class TestOneLane(OrderTests):
@@ -67,7 +65,6 @@ class TestWindowOfRecords(OrderTests):
 class TestLanesFromRadius(OrderTests):
     spec = Lanes(radius_records=40)
     visits_exact = True
-    layouts = tuple(layout for layout in OrderTests.layouts if layout.sizes.max() > 1)
 
 
 # ---- an order in one file: a rotation that starts somewhere else each epoch

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -137,7 +141,8 @@ def test_lane_counts_from_radius_and_memory() -> None:
     assert lanes(memory_bytes=50_000 * 100, record_bytes=100) == 100
     assert lanes(memory_bytes=50_000 * 100, record_bytes=100, window=5) == 10
     assert lanes(memory_bytes=10**15, record_bytes=100) == 1000
-    assert Lanes().over(Layout([3, 4])).lanes == 7
+    assert Lanes().over(Layout([3, 4])).lanes == 1
+    assert Lanes().over(Layout.equal(30, 8)).lanes == 60
     uneven = Layout([1000] * 10 + [10] * 990)
     budget = Lanes(memory_bytes=10_000, record_bytes=1).over(uneven)
     assert budget.lanes == 10  # the ten largest may all be open at once
@@ -221,6 +226,10 @@ def test_bad_orders(call, words: str) -> None:
         (lambda: Layout([[3]]), "2 dimensions"),
         (lambda: Layout([1.5]), "float64"),
         (lambda: Layout([2**62, 1]), "more than 2^62"),
+        (lambda: Layout([2**70]), "shard size 1180591620717411303424 is more than 64 bits"),
+        (lambda: Layout([[1], [2, 3]]), "lists of unequal length"),
+        (lambda: Layout([1, 2], streams=[[1], [1, 2]]), "lists of unequal length"),
+        (lambda: Layout([]).locate([0]), "record 0 does not exist"),
         (lambda: Layout(np.full(4, 2**63 - 1, np.uint64)), "more than 2^62"),
         (lambda: Layout([1, 2], streams=[0]), "1 streams were given for 2 shards"),
         (lambda: Layout([1], streams=[-1]), "stream -1"),
@@ -248,6 +257,17 @@ def test_both_ends_of_an_epoch_are_like_its_middle(spec: Lanes) -> None:
         assert abs(np.mean(shares) - 0.5) < 0.035
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_numpy_numbers_as_options_are_plain_numbers(dtype) -> None:
+    """A small NumPy number wraps round in arithmetic, and none of them is JSON."""
+    layout = Layout.equal(100, 30)
+    given = Lanes(lanes=dtype(100), window=dtype(100)).over(layout, seed=dtype(7))
+    plain = Lanes(lanes=100, window=100).over(layout, seed=7)
+    assert given == plain
+    assert json.loads(json.dumps(given.fingerprint)) == plain.fingerprint
+    assert np.array_equal(given.slice(0, 3000), plain.slice(0, 3000))
+
+
 @pytest.mark.parametrize("spec", [Lanes(lanes=48), Lanes(lanes=48, window=2), Lanes(lanes=48, window_records=500)])
 def test_threads_change_nothing(spec: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law 2, for threads: tables, runs, single positions and inverses of an order large enough to be shared out."""
@@ -263,3 +283,29 @@ def test_threads_change_nothing(spec: Lanes, monkeypatch: pytest.MonkeyPatch) ->
         assert np.array_equal(order.find_all(whole, 2)[0], np.arange(len(order)))
         taken.append(whole)
     assert all(np.array_equal(one, taken[0]) for one in taken)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_while_another_thread_makes_an_epoch() -> None:
+    order = Lanes(lanes=64).over(Layout.equal(200_000, 3), seed=1)
+    expected = order.at(5, 10_000)
+    stop = threading.Event()
+
+    def make_epochs() -> None:
+        epoch = 0
+        while not stop.is_set():
+            order.at(0, epoch := epoch + 1)
+
+    busy = threading.Thread(target=make_epochs)
+    busy.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # a lock held across the fork would hang here for ever
+                os._exit(0 if order.at(5, 10_000) == expected else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        busy.join()

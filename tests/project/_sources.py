@@ -33,6 +33,8 @@ def imported(source: str, package: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             name = ".".join([*base, *([node.module] if node.module else [])])
-            # `from tombola import order` names a room only in its last word.
-            found |= {f"{name}.{alias.name}" for alias in node.names} if name == "tombola" else {name}
+            # `from tombola import order` names a room only in its last word, `from tombola.order import _x` a file.
+            names = {alias.name for alias in node.names}
+            found |= {f"{name}.{word}" for word in names if name == "tombola" or word.startswith("_")}
+            found |= {name} if name != "tombola" else set()
     return {name for name in found if name.split(".")[0] == "tombola"}

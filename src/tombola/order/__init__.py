@@ -6,6 +6,7 @@
 [0, 1, 2, 3, 4, 5, 6, 7, 8]
 """
 
+from tombola.order import mosaic
 from tombola.order._concatenation import Concatenation
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
@@ -35,6 +36,7 @@ __all__ = [
     "Visits",
     "derive_key",
     "make_spec",
+    "mosaic",
     "order_names",
     "register",
 ]

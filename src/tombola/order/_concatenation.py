@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, IntsLike, integer, integers
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, IntsLike, integer, integers
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout

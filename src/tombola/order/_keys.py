@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import integer
 from tombola.errors import OrderError
-from tombola.order._ints import integer
 
 # Part of every hash. Changing it would change every order: it never changes.
 _DOMAIN = b"tombola:1:"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, integer
 from tombola.order._keys import derive_key
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
 
 LANES_DEFAULT = 64
-_LANES_MAX = 2**31 - 1
+# A lane keeps its records in every epoch (homes="fixed"), so a default lane should have some to shuffle.
+_LANE_RECORDS_LEAST = 4
+_LANES_MAX = 2**24  # their tables take some 50 bytes a lane
 _EPOCHS_KEPT = 2  # the one being read and the one being prepared
 
 
@@ -28,8 +30,8 @@ class Lanes(OrderSpec):
     At any moment one shard a lane is open (2·window shards a lane with a window), whatever the number of ranks.
 
     lanes
-        C. Give at most one of `lanes`, `radius_records` and `memory_bytes`; the default is 64, or the number of
-        records if that is smaller.
+        C. Give at most one of `lanes`, `radius_records` and `memory_bytes`; the default is 64. What is not
+        given outright is kept so low that a lane has at least 4 records to shuffle.
     radius_records
         How many records the open shards should hold together: C follows from the mean shard.
     memory_bytes, record_bytes
@@ -67,10 +69,10 @@ class Lanes(OrderSpec):
     def __post_init__(self) -> None:
         for name in ("lanes", "window"):
             if getattr(self, name) is not None:
-                integer(getattr(self, name), name, 1, _LANES_MAX, OrderError)
+                object.__setattr__(self, name, integer(getattr(self, name), name, 1, _LANES_MAX, OrderError))
         for name in ("radius_records", "memory_bytes", "record_bytes", "window_records"):
             if getattr(self, name) is not None:
-                integer(getattr(self, name), name, 1, 2**62, OrderError)
+                object.__setattr__(self, name, integer(getattr(self, name), name, 1, 2**62, OrderError))
         ways = [name for name in ("lanes", "radius_records", "memory_bytes") if getattr(self, name) is not None]
         if len(ways) > 1:
             raise OrderError(f"{' and '.join(ways)} each decide the number of lanes; give one of them")
@@ -98,8 +100,6 @@ class Lanes(OrderSpec):
 
     def _count(self, layout: Layout) -> int:
         records, most = layout.records, min(layout.records, _LANES_MAX)
-        filled = layout.filled_starts.size - 1
-        open_shards = 2 * self.window if self.window else 1
         if self.lanes is not None:
             if self.lanes > most:
                 raise OrderError(
@@ -107,23 +107,33 @@ class Lanes(OrderSpec):
                     f"use lanes={most} or fewer"
                 )
             return self.lanes
+        filled = layout.filled_starts.size - 1
+        wanted = LANES_DEFAULT
         if self.radius_records is not None:
-            reach = 2 * self.window_records if self.window_records else open_shards * records / filled
-            return max(1, min(int(np.ceil(self.radius_records / reach)), filled, most))
-        if self.memory_bytes is not None and self.record_bytes is not None:
-            if self.window_records:
-                open_shards = max(2, int(np.ceil(2 * self.window_records * filled / records)) + 1)
-            largest = np.sort(layout.sizes)[::-1][: _LANES_MAX * open_shards]
-            room = np.cumsum(largest, dtype=np.float64) * self.record_bytes <= self.memory_bytes
-            fit = int(np.searchsorted(~room, True))
-            if fit < min(open_shards, filled):
-                raise OrderError(
-                    f"memory_bytes is {self.memory_bytes}, but one lane needs "
-                    f"{int(largest[:open_shards].sum()) * self.record_bytes} bytes to hold its {open_shards} largest "
-                    f"shard(s); give more memory or write smaller shards"
-                )
-            return max(1, min(fit // open_shards if fit < filled else filled, most))
-        return min(LANES_DEFAULT, most)
+            reach = 2 * self.window_records if self.window_records else self._open_shards(layout) * records / filled
+            wanted = min(math.ceil(self.radius_records / reach), filled)
+        elif self.memory_bytes is not None and self.record_bytes is not None:
+            wanted = self._fitting(layout, filled, self.memory_bytes, self.record_bytes)
+        return max(1, min(wanted, most // _LANE_RECORDS_LEAST))
+
+    def _open_shards(self, layout: Layout) -> int:
+        """How many shards one lane may hold open."""
+        if self.window_records is not None:
+            filled = layout.filled_starts.size - 1
+            return max(2, math.ceil(2 * self.window_records * filled / layout.records) + 1)
+        return 2 * self.window if self.window else 1
+
+    def _fitting(self, layout: Layout, filled: int, memory_bytes: int, record_bytes: int) -> int:
+        """The most lanes for which even the largest shards fit the memory together."""
+        each = self._open_shards(layout)
+        largest = np.sort(layout.sizes)[::-1]
+        fit = int(np.searchsorted(np.cumsum(largest, dtype=np.float64) * record_bytes, memory_bytes, side="right"))
+        if fit < min(each, filled):
+            raise OrderError(
+                f"memory_bytes is {memory_bytes}, but one lane needs {int(largest[:each].sum()) * record_bytes} bytes "
+                f"to hold its {min(each, filled)} largest shard(s); give more memory or write smaller shards"
+            )
+        return fit // each if fit < filled else filled
 
 
 class LanesOrder(Order):
@@ -135,38 +145,43 @@ class LanesOrder(Order):
         super().__init__(spec, layout, seed)
         self._spec = spec._resolved(layout)
         self.lanes = self._spec.lanes or 1
-        self._lock = threading.Lock()
         self._home_line: _core.Line | None = None
         self._epochs: dict[int, _core.LaneEpoch] = {}
 
     def _epoch(self, epoch: int) -> _core.LaneEpoch:
-        """The tables of an epoch: O(shards), made on first use, the last two kept."""
-        with self._lock:
-            made = self._epochs.pop(epoch, None)
-            if made is None:
-                spec, seed = self._spec, self._seed
-                made = _core.LaneEpoch(
-                    self._line(epoch),
-                    parts_key=derive_key(seed, "lanes/parts", epoch),
-                    records_key=derive_key(seed, "lanes/records", epoch),
-                    window_key=derive_key(seed, "lanes/window", epoch),
-                    phase_key=derive_key(seed, "lanes/phase", epoch),
-                    window_shards=spec.window or 0,
-                    window_records=spec.window_records or 0,
-                    spread_phases=spec.phase == "spread",
-                    threads=THREADS,
-                )
-            while len(self._epochs) >= _EPOCHS_KEPT:
-                self._epochs.pop(next(iter(self._epochs)))
-            self._epochs[epoch] = made
-            return made
+        """The tables of an epoch: O(shards), made on first use, the last two kept.
+
+        No lock, which a fork could leave held: the dictionary is only ever replaced, never changed. Two threads that
+        want a new epoch at once both make it.
+        """
+        made = self._epochs.get(epoch)
+        if made is None:
+            spec, seed = self._spec, self._seed
+            made = _core.LaneEpoch(
+                self._line(epoch),
+                parts_key=derive_key(seed, "lanes/parts", epoch),
+                records_key=derive_key(seed, "lanes/records", epoch),
+                window_key=derive_key(seed, "lanes/window", epoch),
+                phase_key=derive_key(seed, "lanes/phase", epoch),
+                window_shards=spec.window or 0,
+                window_records=spec.window_records or 0,
+                spread_phases=spec.phase == "spread",
+                threads=THREADS,
+            )
+            kept = [*self._epochs.items(), (epoch, made)]
+            self._epochs = dict(kept[-_EPOCHS_KEPT:])
+        return made
 
     def _line(self, epoch: int) -> _core.Line:
-        if self._home_line is None or self._spec.homes == "fresh":
-            word = (epoch,) if self._spec.homes == "fresh" else ()
-            key = derive_key(self._seed, "lanes/home", *word)
-            self._home_line = _core.Line(self._layout.filled_starts, self.lanes, key, THREADS)
-        return self._home_line
+        if self._spec.homes == "fresh":
+            return self._new_line(derive_key(self._seed, "lanes/home", epoch))
+        line = self._home_line
+        if line is None:
+            line = self._home_line = self._new_line(derive_key(self._seed, "lanes/home"))
+        return line
+
+    def _new_line(self, key: int) -> _core.Line:
+        return _core.Line(self._layout.filled_starts, self.lanes, key, THREADS)
 
     def _at(self, positions: Ints, epoch: int) -> Ints:
         out = np.empty_like(positions)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import Ints, IntsLike, flat_array, integer, integers
 from tombola.errors import LayoutError
-from tombola.order._ints import Ints, IntsLike, integer, integers
 
 _RECORDS_MAX = 2**62
 _SHARDS_MAX = 2**32 - 1
@@ -30,11 +30,9 @@ class Layout:
     """
 
     def __init__(self, sizes: IntsLike, *, streams: IntsLike | None = None) -> None:
-        given = np.asarray(sizes)
+        given = flat_array(sizes, "shard size", LayoutError)
         if given.ndim != 1:
-            raise LayoutError(f"records per shard have {given.ndim} dimensions; give a flat list or array")
-        if given.size and given.dtype.kind not in "iu":
-            raise LayoutError(f"records per shard have dtype {given.dtype}; they must be whole numbers")
+            raise LayoutError(f"the shard sizes have {given.ndim} dimensions; give a flat list or array")
         if given.size > _SHARDS_MAX:
             raise LayoutError(f"{given.size} shards are more than the {_SHARDS_MAX} a layout can hold")
         starts = np.zeros(given.size + 1, np.int64)
@@ -42,7 +40,7 @@ class Layout:
         if given.size:
             low, high = int(given.min()), int(given.max())
             if low < 0:
-                raise LayoutError(f"shard {int(given.argmin())} has {low} records; a size cannot be negative")
+                raise LayoutError(f"shard {int(given.argmin())} has {low} records; give 0 for an empty shard")
             # The float sum guards the exact one against wrapping round; most layouts cannot.
             if high * given.size > _RECORDS_MAX and float(given.sum(dtype=np.float64)) > 1.001 * _RECORDS_MAX:
                 raise LayoutError(f"the shards hold more than 2^62 = {_RECORDS_MAX} records")

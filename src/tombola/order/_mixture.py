@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tombola import _core
+from tombola._ints import Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, integer
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
+from tombola._ints import Ints, IntsLike, integer, integers, is_scalar
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, IntsLike, integer, integers, is_scalar
 from tombola.order._keys import check_seed
 from tombola.order._layout import Layout
 
@@ -193,7 +193,8 @@ class OrderSpec(ABC):
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
 
 
 _REGISTRY: dict[str, type[OrderSpec]] = {}

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import integer
 from tombola.errors import OrderError
-from tombola.order._ints import integer
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
 from tombola.order._nested import spec_of, spec_to_json

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tombola.order._ints import Ints
+from tombola._ints import Ints
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
 from tombola.order._permutation import Permutation

@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tombola.order._ints import Ints
+from tombola._ints import Ints
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._order import Order

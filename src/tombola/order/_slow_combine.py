@@ -13,8 +13,8 @@ import functools
 
 import numpy as np
 
+from tombola._ints import Ints
 from tombola.order._concatenation import Concatenation
-from tombola.order._ints import Ints
 from tombola.order._keys import derive_key
 from tombola.order._layout import Layout
 from tombola.order._mixture import Mixture, rounded_weights, strands_of

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, IntsLike, integer, integers
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, IntsLike, integer, integers
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
 from tombola.order._nested import spec_of, spec_to_json

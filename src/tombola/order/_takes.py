@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tombola._ints import Ints, integer
 from tombola.errors import OrderError
-from tombola.order._ints import Ints, integer
 from tombola.order._layout import Layout
 
 

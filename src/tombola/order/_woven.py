@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tombola import _core
+from tombola._ints import THREADS, Ints, IntsLike, integers
 from tombola.errors import OrderError
-from tombola.order._ints import THREADS, Ints, IntsLike, integers
 from tombola.order._lanes import LanesOrder
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch
