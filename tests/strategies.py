@@ -8,7 +8,23 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from tombola.order import Concatenation, Global, Lanes, Layout, Mixture, Order, OrderSpec, Passes, Sequential, Take
+from tombola.order import (
+    Concatenation,
+    DevicePerStream,
+    Global,
+    Kept,
+    Lanes,
+    Layout,
+    Mixture,
+    Order,
+    OrderSpec,
+    Passes,
+    PerStream,
+    Sequential,
+    Stratified,
+    Subset,
+    Take,
+)
 from tombola.plan import World
 
 seeds = st.integers(-(2**70), 2**70)
@@ -127,6 +143,55 @@ def passes(draw: st.DrawFn, records_max: int = 500) -> Order:
     most = max(2 * len(base), base.lanes)
     records = draw(st.integers(base.lanes, most))
     return Passes(records, base.spec).over(base.layout, seed=base.seed)
+
+
+@st.composite
+def subsets(draw: st.DrawFn, records_max: int = 500) -> Order:
+    """Any order over some of the records."""
+    layout = draw(layouts(records_max))
+    mask = np.random.default_rng(draw(st.integers(0, 99))).random(layout.records) < draw(st.floats(0.2, 1))
+    mask[draw(st.integers(0, layout.records - 1))] = True
+    kept = Kept.mask(mask)
+    spec = draw(st.one_of(lane_specs(kept.count), st.sampled_from([Sequential(), Global()])))
+    return Subset(kept, spec).over(layout, seed=draw(seeds))
+
+
+def any_orders(records_max: int = 600) -> st.SearchStrategy[Order]:
+    """Any order that takes any batch size."""
+    return st.one_of(*(make(records_max) for make in (orders, concatenations, passes, mixtures, subsets)))
+
+
+@st.composite
+def batchings(draw: st.DrawFn, readers: int = 1, batch_size_max: int = 48) -> Order:
+    """Batches of shares or of one stream, of a size that so many readers divide."""
+    layout = draw(layouts_of_streams(300))
+    assert layout.streams is not None
+    count = int(layout.streams.max()) + 1
+    lanes = draw(st.sampled_from([1, 2, 3, 4, 6]))
+    base = Lanes(lanes=lanes, homes=draw(st.sampled_from(["fixed", "fresh"])), window=draw(st.sampled_from([None, 2])))
+    if layout.records < lanes:
+        base = Lanes(lanes=1)
+        lanes = 1
+    unit = math.lcm(lanes, readers)
+    size = unit * draw(st.integers(1, max(1, batch_size_max // unit)))
+    run = draw(st.integers(1, 5))
+    kind = draw(st.sampled_from([Stratified, PerStream, DevicePerStream]))
+    weights = st.lists(st.integers(0, 5), min_size=count, max_size=count).filter(any).map(tuple)
+    step = run if kind is DevicePerStream else size
+    epoch = draw(st.one_of(st.none(), st.integers(1, 4).map(lambda k: k * step * lanes)))
+    if draw(st.booleans()):
+        positions = sorted(draw(st.sets(st.integers(1, 20), max_size=2)))
+        schedule = tuple((position * step, draw(weights)) for position in positions)
+        first = draw(weights)
+        used = [any(ws[i] for ws in (first, *(w for _, w in schedule))) for i in range(count)]
+        if sum(int(layout.sizes[layout.streams == i].sum()) for i in range(count) if used[i]) < lanes:
+            first = (1,) * count
+        combination: OrderSpec = Mixture(first, schedule=schedule, epoch_records=epoch, base=base)
+    else:
+        takes = tuple(draw(st.sampled_from([Take(), Take(repeat=2), Take(repeat=1.5)])) for _ in range(count))
+        combination = Concatenation(takes, epoch_records=epoch, base=base)
+    spec = kind(run if kind is DevicePerStream else size, combination)  # type: ignore[arg-type, call-arg]
+    return spec.over(layout, seed=draw(seeds))
 
 
 @st.composite

@@ -7,6 +7,7 @@
 """
 
 from tombola.order import mosaic
+from tombola.order._batching import DevicePerStream, PerStream, Stratified
 from tombola.order._concatenation import Concatenation
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
@@ -21,6 +22,7 @@ from tombola.order._takes import Take
 
 __all__ = [
     "Concatenation",
+    "DevicePerStream",
     "Global",
     "Kept",
     "Lanes",
@@ -29,8 +31,10 @@ __all__ = [
     "Order",
     "OrderSpec",
     "Passes",
+    "PerStream",
     "Permutation",
     "Sequential",
+    "Stratified",
     "Subset",
     "Take",
     "Visits",

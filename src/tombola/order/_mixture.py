@@ -50,8 +50,8 @@ class Mixture(OrderSpec):
 
     >>> layout = Layout.joined([Layout.equal(8, 50), Layout.equal(2, 50)])
     >>> order = Mixture(weights=(0.7, 0.3), base=Lanes(lanes=4)).over(layout, seed=7)
-    >>> np.bincount(layout.locate(order.slice(0, 100))[0] // 8).tolist()
-    [70, 30]
+    >>> np.bincount(layout.locate(order.slice(0, 120))[0] // 8).tolist()
+    [84, 36]
     """
 
     weights: tuple[float, ...]

@@ -10,14 +10,17 @@ True
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from tombola._ints import Ints
+from tombola.order._batching import DevicePerStream, PerStream, Stratified, combined, stride_of
 from tombola.order._concatenation import Concatenation
 from tombola.order._keys import derive_key
 from tombola.order._layout import Layout
-from tombola.order._mixture import Mixture, rounded_weights, strands_of
+from tombola.order._mixture import Mixture, Strands, strands_of
 from tombola.order._order import Order
 from tombola.order._slow import SlowPermutation, child, word
 
@@ -128,58 +131,130 @@ def _phase(lane: int, multiplier: int, length: int) -> int:
 
 def slow_mixture(order: Order, epoch: int) -> Ints:
     """A whole epoch, each lane written out from the start of the run on."""
-    spec, lanes, records = order.spec, order.lanes, len(order)
+    spec, lanes, records, seed = order.spec, order.lanes, len(order), order.seed
     if not isinstance(spec, Mixture):
         raise TypeError(f"{order!r} is no mixture")
-    strands = strands_of(order.layout, order.seed, spec)
-    streams = order.layout.streams
-    own = [order.layout.starts[:-1][streams == i] for i in range(len(strands.orders))] if streams is not None else []
-    sizes = [order.layout.sizes[streams == i] for i in range(len(strands.orders))]
+    strands = strands_of(order.layout, seed, spec)
+
+    def blocks(lane: int, count: int) -> list[int]:
+        starts = [_before(position, lane, lanes, records) for position, _ in strands.changes]
+        return _blocks(strands.changes, starts, _spread(strands.changes, lane, lanes, seed), count)
+
+    return _written_out(order, strands, blocks, epoch)
+
+
+def slow_batching(order: Order, epoch: int) -> Ints:
+    """The same for the three ways of making up batches."""
+    spec, lanes, records, seed = order.spec, order.lanes, len(order), order.seed
+    if not isinstance(spec, Stratified | PerStream | DevicePerStream):
+        raise TypeError(f"{order!r} makes up no batches")
+    strands = combined(order.layout, seed, spec.combination, None)
+    changes = strands.changes
+
+    def stratified(lane: int, count: int) -> list[int]:
+        return [_stratum(order, changes, lane, place) for place in range(count)]
+
+    def per_stream(lane: int, count: int) -> list[int]:
+        starts = [position // len_of_batch for position, _ in changes]
+        phases = [derive_key(seed, "mixture/phase", n) * sum(w) >> 64 for n, (_, w) in enumerate(changes)]
+        return _blocks(changes, starts, phases, count)
+
+    def device_per_stream(lane: int, count: int) -> list[int]:
+        starts = [_before(position // order.run, lane, lanes, records // order.run) for position, _ in changes]
+        return _blocks(changes, starts, _spread(changes, lane, lanes, seed), count)
+
+    if isinstance(spec, DevicePerStream):
+        return _written_out(order, strands, device_per_stream, epoch, order.run)
+    len_of_batch = spec.batch_size
+    if isinstance(spec, PerStream):
+        return _written_out(order, strands, per_stream, epoch, len_of_batch // lanes)
+    return _written_out(order, strands, stratified, epoch)
+
+
+def _stratum(order: Order, changes: list[tuple[int, list[int]]], lane: int, place: int) -> int:
+    """The stream that a lane of a stratified order reads at a place of the run."""
+    spec, lanes, seed = order.spec, order.lanes, order.seed
+    if not isinstance(spec, Stratified):
+        raise TypeError(f"{order!r} is not stratified")
+    size = spec.batch_size
+    per_batch = size // lanes
+    number = max(n for n, (position, _) in enumerate(changes) if position // lanes <= place)
+    sequence = _strata(spec, tuple(changes[number][1]))
+    batch, row = divmod(place - changes[number][0] // lanes, per_batch)
+    period, batch = divmod(batch, len(sequence) // size)
+    turn = derive_key(seed, "stratified/column", number) * lanes >> 64
+    column = (lane + turn + period * stride_of(lanes)) % lanes
+    key = derive_key(seed, "permutation", "stratified/rows", number, batch)
+    return sequence[batch * size + int(SlowPermutation(size, key).at(np.array([row * lanes + column]))[0])]
+
+
+@functools.cache
+def _strata(spec: Stratified, weights: tuple[int, ...]) -> list[int]:
+    length = math.lcm(sum(weights), spec.batch_size)
+    if length > max(2**16, spec.batch_size):
+        raise ValueError("too long for the slow twin")
+    return slow_chairman(list(weights)) * (length // sum(weights))
+
+
+def _written_out(
+    order: Order, strands: Strands, blocks: Callable[[int, int], list[int]], epoch: int, block: int = 1
+) -> Ints:
+    """An epoch of woven strands, from the streams that each lane reads block by block from the start of the run on."""
+    lanes, run, records, streams = order.lanes, order.run, len(order), order.layout.streams
+    of_shard = np.zeros(order.layout.shards, np.int64) if streams is None else streams
     originals = [
-        np.concatenate([first + np.arange(size) for first, size in zip(*both, strict=True)] or [np.empty(0, np.int64)])
-        for both in zip(own, sizes, strict=True)
+        np.concatenate([np.empty(0, np.int64), *(np.arange(*order.layout.starts[s : s + 2]) for s in shards)])
+        for shards in ([s for s in range(order.layout.shards) if of_shard[s] == i] for i in range(len(strands.orders)))
     ]
     out = np.empty(records, np.int64)
     for lane in range(lanes):
-        places = records // lanes + (lane < records % lanes)
-        read = slow_lane(order, strands.changes, lane, (epoch + 1) * places)
+        places = (records // run // lanes + (lane < records // run % lanes)) * run
+        read = np.repeat(blocks(lane, -(-(epoch + 1) * places // block)), block)[: (epoch + 1) * places]
         done = [0] * len(strands.orders)
-        for place, stream in enumerate(read):
+        for place, stream in enumerate(read.tolist()):
             strand = strands.orders[stream]
             if strand is not None and place >= epoch * places:
                 length = len(strand) // lanes + (lane < len(strand) % lanes)
                 turn, at = divmod(done[stream], length)
-                value = originals[stream][strand.at(at * lanes + lane, turn) % originals[stream].size]
-                out[(place - epoch * places) * lanes + lane] = value
+                own = place - epoch * places
+                position = (own // run * lanes + lane) * run + own % run
+                out[position] = originals[stream][strand.at(at * lanes + lane, turn) % originals[stream].size]
             done[stream] += 1
     return out
 
 
-def slow_lane(order: Order, changes: list[tuple[int, list[int]]], lane: int, length: int) -> list[int]:
-    """The streams that a lane reads, from the start of the run on."""
-    lanes, records, one = order.lanes, len(order), 2**32
-    places = records // lanes + (lane < records % lanes)
-    starts = []
-    for position, _ in changes:
-        epoch, t = divmod(position, records)
-        starts.append(epoch * places + t // lanes + (lane < t % lanes))
+def _before(position: int, lane: int, lanes: int, records: int) -> int:
+    """How many places of a lane come before a position of the run."""
+    epoch, t = divmod(position, records)
+    return epoch * (records // lanes + (lane < records % lanes)) + t // lanes + (lane < t % lanes)
+
+
+def _spread(changes: list[tuple[int, list[int]]], lane: int, lanes: int, seed: int) -> list[int]:
+    """Where a lane enters each sequence."""
+    phases = []
+    for number, (_, weights) in enumerate(changes):
+        turn = derive_key(seed, "mixture/phase", number) * sum(weights) >> 64
+        phases.append((_phase(lane, slow_multiplier(tuple(weights), lanes), sum(weights)) + turn) % sum(weights))
+    return phases
+
+
+def _blocks(changes: list[tuple[int, list[int]]], starts: list[int], phases: list[int], length: int) -> list[int]:
+    """The streams that a lane reads, block by block, from the start of the run on."""
+    one = 2**32
     read: list[int] = []
     count = [0] * len(changes[0][1])
     due = [0] * len(count)
-    for number, (_, given) in enumerate(changes):
-        weights = rounded_weights(given)
+    for number, (_, weights) in enumerate(changes):
         total, sequence = sum(weights), slow_chairman(weights)
-        turn = derive_key(order.seed, "mixture/phase", number) * total >> 64
-        phase = (_phase(lane, slow_multiplier(tuple(weights), lanes), total) + turn) % total
         debts = [0] * len(count)
         if number:
-            before = rounded_weights(changes[number - 1][1])
+            before = changes[number - 1][1]
             for i, weight in enumerate(before):
                 due[i] += (starts[number] - starts[number - 1]) * weight * one // sum(before)
-            debts = _debts(count, due, weights, sequence[:phase])
+            debts = _debts(count, due, weights, sequence[: phases[number]])
         end = min(length, starts[number + 1]) if number + 1 < len(changes) else length
         while len(read) < end:
-            stream = sequence[(len(read) - starts[number] + phase) % total]
+            stream = sequence[(len(read) - starts[number] + phases[number]) % total]
             if debts[stream] < 0 and max(debts) > 0:
                 owed = debts.index(max(debts))
                 debts[stream] += 1

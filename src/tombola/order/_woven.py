@@ -199,8 +199,6 @@ class WovenOrder(Order):
         own = self._own_start[shard] + place
         streams = self._layout.streams
         stream = np.zeros_like(shard) if streams is None or len(self._strands) == 1 else streams[shard]
-        if len(self._strands) == 1:
-            own = given
         spans = self._spans(0, self._records, self._epoch(epoch))
         asked, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number in np.unique(stream).tolist():
@@ -253,8 +251,7 @@ class WovenOrder(Order):
         lane, own = found.lane[met], found.shard[met] % self._shards[stream].size
         shard = self._shards[stream][own]
         start = found.record_start[met]
-        if len(self._strands) > 1:
-            start = start % self._stream_records[stream] - self._own_start[shard] + self._layout.starts[shard]
+        start = start % self._stream_records[stream] - self._own_start[shard] + self._layout.starts[shard]
         stop = start + (found.record_stop - found.record_start)[met]
         ends = []
         for places in (first[met], last[met]):

@@ -201,7 +201,7 @@ class OrderTests:
             for i in range(len(visits)):
                 lane, first, last = int(visits.lane[i]), int(visits.first[i]), int(visits.last[i])
                 places = np.arange(first, last + 1)
-                places = places[places % order.lanes == lane]
+                places = places[order.lane_of(places) == lane]
                 inside = (records[places] >= visits.record_start[i]) & (records[places] < visits.record_stop[i])
                 covered[places[inside]] = True
                 if self.visits_exact:
@@ -283,8 +283,8 @@ def _check_visits(order: Order, visits: Visits) -> None:
     for record in (visits.record_start, visits.record_stop - 1):
         _same(order.layout.locate(record)[0], visits.shard, "the shard of a visit's records", "its shard")
     if order.lanes > 1:
-        _same(visits.first % order.lanes, visits.lane, "the lane of a visit's first position", "its lane")
-        _same(visits.last % order.lanes, visits.lane, "the lane of a visit's last position", "its lane")
+        _same(order.lane_of(visits.first), visits.lane, "the lane of a visit's first position", "its lane")
+        _same(order.lane_of(visits.last), visits.lane, "the lane of a visit's last position", "its lane")
     by = np.lexsort((visits.first, visits.lane))
     for column in (visits.lane, visits.first):
         _same(column[by], column, "visits in order of lane and first position", "as given")
