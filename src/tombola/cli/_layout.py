@@ -11,7 +11,10 @@ import numpy as np
 from tombola.errors import LayoutError
 from tombola.order import Layout
 
-HELP = "records per shard: 1000x1024 (shards x records), 100,200,300, or a .json or .npy file with a list of them"
+HELP = (
+    "records per shard: 1000x1024 (shards x records), 100,200,300, or a .json or .npy file with a list of them; "
+    "several of these joined by + are the streams of one dataset"
+)
 
 
 def parse_layout(word: str) -> Layout:
@@ -19,7 +22,11 @@ def parse_layout(word: str) -> Layout:
 
     >>> parse_layout("3x10"), parse_layout("5,0,7")
     (<Layout of 30 records in 3 shards>, <Layout of 12 records in 3 shards>)
+    >>> parse_layout("3x10+5,0,7").streams.tolist()
+    [0, 0, 0, 1, 1, 1]
     """
+    if "+" in word and not Path(word).exists():
+        return Layout.joined([parse_layout(part) for part in word.split("+")])
     if equal := re.fullmatch(r"(\d+)x(\d+)", word):
         return Layout.equal(int(equal[1]), int(equal[2]))
     if re.fullmatch(r"-?\d+(,-?\d+)*", word):
