@@ -71,6 +71,7 @@ bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
 	@$(BIN)/python bench/exact.py
+	@$(BIN)/python bench/mixture.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

@@ -158,19 +158,20 @@ class WovenOrder(Order):
         count = len(range(start, stop, step))
         if not native or self.run > 1 or self.lanes % step or not count:
             return super()._slice(start, stop, step, epoch)
-        spans = self._spans(start, stop, self._epoch(epoch))
-        if sum(int((end - first).max()) for first, end in spans) > _PASSES_AT_ONCE and count > self.lanes:
+        first, end = self._spans(start, stop, self._epoch(epoch))
+        if int((end - first).max(axis=0).sum()) > _PASSES_AT_ONCE and count > self.lanes:
             middle = start + count // 2 * step  # small streams: not all of their passes at the same time
             halves = self._slice(start, middle, step, epoch), self._slice(middle, stop, step, epoch)
             return np.concatenate(halves)
         kept: dict[tuple[int, int], _core.LaneEpoch] = {}
         sources = []
-        for stream, (strand, span) in enumerate(zip(self._strands, spans, strict=True)):
-            turns = _met(*span) if isinstance(strand, LanesOrder) else []
+        for stream, (strand, turns) in enumerate(zip(self._strands, _met(first, end), strict=True)):
             if isinstance(strand, LanesOrder):
                 for turn in turns:
                     kept[stream, turn] = self._kept.get((stream, turn)) or strand._epoch(turn)
-            sources.append((turns, [kept[stream, turn] for turn in turns]))
+                sources.append((turns, [kept[stream, turn] for turn in turns]))
+            else:
+                sources.append(([], []))
         # What the next slice of a run will want too: in small streams the lanes stand in many different passes.
         self._kept = kept
         out = np.empty(count, np.int64)
@@ -183,12 +184,12 @@ class WovenOrder(Order):
         self._weave.counts(epoch, position, out)
         return out.reshape(self.lanes, -1)
 
-    def _spans(self, start: int, stop: int, epoch: int) -> list[tuple[Ints, Ints]]:
-        """For each stream, the pass that each lane begins with in these positions, and the one after its last."""
+    def _spans(self, start: int, stop: int, epoch: int) -> tuple[Ints, Ints]:
+        """The pass of each stream (a column) that each lane (a row) begins with here, and the one after its last."""
         before, after = self._counts(epoch, start), self._counts(epoch, stop)
         first = before // self._pass_places
         end = np.where(after > before, (after - 1) // self._pass_places + 1, first)
-        return list(zip(first.T, end.T, strict=True))
+        return first, end
 
     # ---- records → positions
 
@@ -199,7 +200,7 @@ class WovenOrder(Order):
         own = self._own_start[shard] + place
         streams = self._layout.streams
         stream = np.zeros_like(shard) if streams is None or len(self._strands) == 1 else streams[shard]
-        spans = self._spans(0, self._records, self._epoch(epoch))
+        turns = _met(*self._spans(0, self._records, self._epoch(epoch)))
         asked, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number in np.unique(stream).tolist():
             strand = self._strands[number]
@@ -208,7 +209,7 @@ class WovenOrder(Order):
             mine = np.flatnonzero(stream == number)
             copies = strand.layout.records // self._stream_records[number]
             many = (own[mine, None] + np.arange(copies) * self._stream_records[number]).reshape(-1)
-            for turn in _met(*spans[number]):
+            for turn in turns[number]:
                 at, starts = strand.find_all(many, turn)
                 position = self._positions(number, at % self.lanes, at // self.lanes, turn, epoch)
                 asked.append(np.repeat(np.repeat(mine, copies), np.diff(starts))[position >= 0])
@@ -230,12 +231,12 @@ class WovenOrder(Order):
         """When each part of each shard is needed: a visit for each pass of its stream that the epoch meets."""
         begin = self._counts(self._epoch(epoch), 0)
         end = self._counts(epoch, self._records)
-        spans = self._spans(0, self._records, epoch)
+        turns = _met(*self._spans(0, self._records, epoch))
         parts = [
             self._visits_of_pass(stream, turn, epoch, begin[:, stream], end[:, stream])
             for stream, strand in enumerate(self._strands)
             if strand is not None
-            for turn in _met(*spans[stream])
+            for turn in turns[stream]
         ]
         joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
         by = np.lexsort((joined[4], joined[0]))
@@ -261,10 +262,16 @@ class WovenOrder(Order):
         return lane, shard, start, stop, ends[0], ends[1]
 
 
-def _met(first: Ints, end: Ints) -> list[int]:
-    """The passes that some lane meets, from those that each lane begins and ends with."""
-    edges, change = np.unique(np.concatenate([first, end]), return_inverse=True)
-    steps = np.bincount(change[: first.size], minlength=edges.size) - np.bincount(change[first.size :])
-    open_after = np.cumsum(steps)[:-1] > 0
-    spans = zip(edges[:-1][open_after].tolist(), edges[1:][open_after].tolist(), strict=True)
-    return [turn for low, high in spans for turn in range(low, high)]
+def _met(first: Ints, end: Ints) -> list[list[int]]:
+    """For each stream, the passes that some lane meets, from those that each lane begins and ends with."""
+    found = []
+    for stream, (low, high) in enumerate(zip(first.min(axis=0).tolist(), end.max(axis=0).tolist(), strict=True)):
+        if high - low <= 2:  # nearly always: lanes go through their passes side by side
+            found.append(list(range(low, high)))
+            continue
+        edges, change = np.unique(np.concatenate([first[:, stream], end[:, stream]]), return_inverse=True)
+        steps = np.bincount(change[: len(first)], minlength=edges.size) - np.bincount(change[len(first) :])
+        is_open = np.cumsum(steps)[:-1] > 0
+        spans = zip(edges[:-1][is_open].tolist(), edges[1:][is_open].tolist(), strict=True)
+        found.append([turn for begin, close in spans for turn in range(begin, close)])
+    return found
