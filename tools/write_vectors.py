@@ -46,7 +46,10 @@ def permutation_cases() -> Iterator[Case]:
 
 
 def order_cases(name: str, all_options: list[dict[str, Any]]) -> Iterator[Case]:
-    """Small layouts in full, and one of 10^12 records at some positions."""
+    """Small layouts in full, and large ones at some positions: one of 10^12 records, and two of about 2^61.
+
+    In the last two, records times shards are more than 2^64, which the phase of a lane has to survive.
+    """
     layouts: list[dict[str, Any]] = [
         {"equal": [8, 16]},
         {"sizes": [5, 1, 9, 3, 7, 2, 11, 4, 6, 13]},
@@ -60,15 +63,21 @@ def order_cases(name: str, all_options: list[dict[str, Any]]) -> Iterator[Case]:
             for epoch in (0, 1, 5):
                 yield {"order": name, "options": options, "layout": layout, "seed": 7, "epoch": epoch}
         yield {"order": name, "options": options, "layout": layouts[1], "seed": 2**70, "epoch": 0}
-        large = {"equal": [100_000, 10_000_000]}
-        yield {
-            "order": name,
-            "options": options,
-            "layout": large,
-            "seed": 7,
-            "epoch": 3,
-            "inputs": probes(10**12),
-        }
+        for large in (
+            {"equal": [100_000, 10_000_000]},
+            {"equal": [300, 2**53]},
+            {"sizes": [(k * k * 0x9E3779B97F4A7C15 >> 7) % 2**56 for k in range(60)]},
+        ):
+            question = {"order": name, "options": options, "layout": large, "seed": 7, "epoch": 3}
+            yield question | {"inputs": probes(layout_of(question).records)}
+
+
+def layout_of(case: Case) -> Layout:
+    """The layout a case names."""
+    layout = case["layout"]
+    if "equal" in layout:
+        return Layout.equal(*layout["equal"])
+    return Layout(layout["sizes"], streams=layout.get("streams"))
 
 
 def probes(n: int, count: int = 24) -> list[int]:
@@ -158,14 +167,6 @@ SUBSETS: list[tuple[str, dict[str, Any]]] = [
     ("subset", {"kept": [0, 3, 4, 5, 9, 11, 13, 17, 18, 20, 21, 30], "base": base(lanes=3)}),
     ("subset", {"kept": [1, 2, 4, 8, 16, 31, 15, 7], "base": {"order": "global"}}),
 ]
-
-
-def layout_of(case: Case) -> Layout:
-    """The layout a case names."""
-    layout = case["layout"]
-    if "equal" in layout:
-        return Layout.equal(*layout["equal"])
-    return Layout(layout["sizes"], streams=layout.get("streams"))
 
 
 def order_of(case: Case) -> Order:

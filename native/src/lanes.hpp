@@ -1,4 +1,4 @@
-// The `lanes` order: shards laid end to end in a keyed order, the line cut into C lanes, each lane a ring whose
+// The `lanes` order: shards laid end to end in a keyed order, the line cut into C pieces, one for each lane: a ring whose
 // parts come in a keyed order and whose records are permuted within their part (or within windows of parts).
 //
 // A *unit* is a shard with at least one record; or, where sizes change between epochs, any shard, so that those that
@@ -23,16 +23,13 @@ class Line {
   std::int64_t units() const { return static_cast<std::int64_t>(unit_at_.size()); }
   std::int64_t lanes() const { return lanes_; }
 
-  std::int64_t lane_begin(std::int64_t lane) const { return lane * base_ + (lane < longer_ ? lane : longer_); }
+  std::int64_t lane_begin(std::int64_t lane) const { return piece_begin_[piece_of(lane)]; }
   std::int64_t lane_length(std::int64_t lane) const { return base_ + (lane < longer_); }
-  std::int64_t lane_of(std::int64_t line_offset) const {
-    const std::int64_t longs = longer_ * (base_ + 1);
-    return line_offset < longs ? line_offset / (base_ + 1) : longer_ + (line_offset - longs) / base_;
-  }
+  std::int64_t lane_of(std::int64_t line_offset) const;
 
   // Parts: what a lane holds of a unit, numbered in line order, 0 … parts(lane) − 1.
-  std::int64_t part_base(std::int64_t lane) const { return part_base_[static_cast<std::size_t>(lane)]; }
-  std::int64_t parts(std::int64_t lane) const { return part_base(lane + 1) - part_base(lane); }
+  std::int64_t part_base(std::int64_t lane) const { return part_base_[piece_of(lane)]; }
+  std::int64_t parts(std::int64_t lane) const { return part_base_[piece_of(lane) + 1] - part_base_[piece_of(lane)]; }
   std::int64_t parts() const { return part_base_.back(); }
   struct Part {
     std::int64_t begin, end;  // on the line
@@ -43,17 +40,22 @@ class Line {
   // True when both ends of the lane are cut shards: they meet at the seam of the ring.
   bool has_seam(std::int64_t lane) const;
 
-  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: index of its unit on the line
-  std::int64_t first_place(std::int64_t lane) const { return first_place_[static_cast<std::size_t>(lane)]; }
+  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: that of its unit on the line
+  std::int64_t first_place(std::int64_t lane) const { return first_place_[piece_of(lane)]; }
 
  private:
+  std::size_t piece_of(std::int64_t lane) const { return piece_of_[static_cast<std::size_t>(lane)]; }
+
   const std::int64_t* starts_;
   std::int64_t lanes_, base_, longer_;
   Permutation home_;
   LargeVector<std::uint32_t> unit_at_;      // unit at each place of the line
   LargeVector<std::int64_t> line_start_;    // first line offset of each place; one more for the end
-  LargeVector<std::int64_t> first_place_;   // place of the unit that holds each lane's first record
-  LargeVector<std::int64_t> part_base_;     // parts before each lane; one more for the total
+  // Piece after piece of the line; lane_of_ and piece_of_ say which lane reads which.
+  LargeVector<std::uint32_t> lane_of_, piece_of_;
+  LargeVector<std::int64_t> piece_begin_;  // on the line; one more for the end
+  LargeVector<std::int64_t> first_place_;  // place of the unit that holds each piece's first record
+  LargeVector<std::int64_t> part_base_;    // parts before each piece; one more for the total
 };
 
 struct LaneKeys {

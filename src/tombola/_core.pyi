@@ -9,9 +9,6 @@ import numpy
 from numpy.typing import NDArray
 
 
-def child(key: int, i: int) -> int:
-    """The i-th child of a 64-bit key."""
-
 class Permutation:
     """A keyed bijection on 0…n−1."""
 
@@ -21,7 +18,7 @@ class Permutation:
 
     def find_one(self, j: int) -> int: ...
 
-    def at(self, indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+    def at(self, inputs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
     def find(self, values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
@@ -31,9 +28,6 @@ class Line:
     """Shards end to end in a keyed order, cut into lanes."""
 
     def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lanes: int, home_key: int, threads: int) -> None: ...
-
-    @property
-    def parts(self) -> int: ...
 
 class LaneEpoch:
     """One epoch of the lanes order."""
@@ -109,6 +103,53 @@ class Bitmap:
 
     def select(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
         """The places of the set bits with these numbers."""
+
+def digest(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """A digest of bytes as two 64-bit words, against accidents."""
+
+class MdsShard:
+    """
+    The bytes of an MDS shard and the sizes of its columns, -1 for variable ones.
+    """
+
+    def __init__(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Sequence[int], schema: int) -> None: ...
+
+    @property
+    def records(self) -> int: ...
+
+def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int) -> tuple[int, int, list[tuple[object, object]]]:
+    """
+    (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
+    """
+
+def map_file(descriptor: int, bytes: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+    """
+    An open file as read-only memory; the descriptor may be closed at once.
+    """
+
+def filesystem_magic(descriptor: int) -> int:
+    """
+    The kernel's magic number of the file system an open file is on; 0 where there is none.
+    """
+
+class BatchTally:
+    """What batches are made of, counted in one pass."""
+
+    def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, readers: int, run: int, window_batches: int, gap: int) -> None: ...
+
+    def add(self, first: int, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """
+        Rows of out: same-shard pairs, distinct shards, shards new in the window; pairs and distinct shards within ranks, summed over them; pairs within the worst rank.
+        """
+
+    def stretches(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]: ...
+
+    def worst_gap(self, positions: int) -> int: ...
+
+def label_batches(labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, classes: int, watched: int, entropy: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Entropy in nats, pairs of equal labels and rows with the watched label, of each batch.
+    """
 
 class Pcg64:
     """The draws of NumPy's default_rng(seed), as NumPy 2.1.3 makes them."""

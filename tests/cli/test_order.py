@@ -144,6 +144,14 @@ def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixtur
         (["10x5+10x5", "--order", "mixture", "--option", "weights=[1,0,1]"], "stream 2 holds no records"),
         (["10x5", "--order", "subset", "--option", "kept=none.npz"], "none.npz"),
         (["10*10"], "10*10"),
+        (["4294967295x1"], "more than the 100000000 shards"),
+        ([f"{'9' * 5000}x1"], "a number of 5000 digits"),
+        ([f"1x{'9' * 5000}"], "a number of 5000 digits"),
+        ([f"5,{'9' * 5000}"], "a number of 5000 digits"),
+        ([f"5,-{'9' * 5000}"], "digits"),
+        (["5,9999999999999999999"], "a number of 19 digits"),
+        (["2x4611686018427387904"], "more than 2^62"),
+        (["\u0663x\u0663"], "is not understood"),
         (["5,-1,3"], "shard 1 has -1 records"),
         (["no/such/file.json"], "no/such/file.json"),
         (["10x10", "--order", "nope"], "known are"),
@@ -175,6 +183,36 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[s
     assert err.startswith("tombola: error: ")
     assert err.count("\n") == 1
     assert named in err
+
+
+def test_a_layout_file_with_long_numbers_or_deep_lists_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "sizes.json"
+    for text in (f"[{'9' * 5000}]", "[" * 10**6, "[5, null]", '{"sizes": [5]}', "[5, [6]]", "[5, 6.5]"):
+        path.write_text(text)
+        assert main(["order", str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("tombola: error: ")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS does nothing elsewhere")
+@pytest.mark.parametrize("limit_bytes", [3 * 10**8, 2 * 10**9])
+def test_too_little_memory_is_one_line(limit_bytes: int) -> None:
+    """Whether NumPy or the core runs out first."""
+    program = f"""
+import resource, sys
+from tombola.cli import main
+held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (held + {limit_bytes},) * 2)
+sys.exit(main(["order", "99999999x1", "--at", "0", "--json"]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 2
+    assert run.stderr.startswith("tombola: error: there is not enough memory")
+    assert run.stderr.count("\n") == 1
 
 
 def test_json_needs_no_rich_and_tables_say_what_is_missing(tmp_path: Path) -> None:

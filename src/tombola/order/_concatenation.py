@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -129,7 +128,6 @@ class _ConcatenationOrder(Order):
     def __init__(self, spec: Concatenation, layout: Layout, seed: int) -> None:
         super().__init__(spec, layout, seed)
         self._streams_of_units(spec.counts(layout))
-        self._lock = threading.Lock()
         self._lines: dict[int | None, _Line] = {}
         base = self._line(0).base
         self.resolved = self._spec = dataclasses.replace(spec, base=base.spec)
@@ -169,13 +167,12 @@ class _ConcatenationOrder(Order):
 
     def _line(self, epoch: int) -> _Line:
         changes = bool(self._fraction_of_stream) and self._spec.sampling == "balanced"
-        with self._lock:
-            at = epoch if changes else None
-            made = self._lines.pop(at, None) or self._made(() if at is None else (at,))
-            while len(self._lines) >= _EPOCHS_KEPT:
-                self._lines.pop(next(iter(self._lines)))
-            self._lines[at] = made
-            return made
+        at = epoch if changes else None
+        made = self._lines.get(at)
+        if made is None:  # no lock, which a fork could leave held: the dictionary is replaced, never changed
+            made = self._made(() if at is None else (at,))
+            self._lines = dict([*self._lines.items(), (at, made)][-_EPOCHS_KEPT:])
+        return made
 
     def _made(self, epoch: tuple[int, ...]) -> _Line:
         fractions = np.zeros(self._filled.size, np.int64)
