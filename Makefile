@@ -79,6 +79,7 @@ bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/quality.py
 	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/exact.py
+	@$(BIN)/python bench/mixture.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

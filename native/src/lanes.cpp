@@ -7,6 +7,7 @@
 
 #include "keys.hpp"
 #include "parallel.hpp"
+#include "search.hpp"
 
 namespace tombola {
 namespace {
@@ -15,17 +16,6 @@ __extension__ using u128 = unsigned __int128;
 
 std::int64_t mul_div(std::int64_t a, std::int64_t b, std::int64_t d) {  // floor(a * b / d) without overflow
   return static_cast<std::int64_t>(static_cast<u128>(a) * static_cast<u128>(b) / static_cast<u128>(d));
-}
-
-// The last i of sorted[0 … count) with sorted[i] <= value; sorted[0] <= value.
-std::int64_t last_not_above(const std::int64_t* sorted, std::int64_t count, std::int64_t value) {
-  std::int64_t low = 0;
-  while (count > 1) {  // branch-free halving: the compiler makes a conditional move of it
-    const std::int64_t half = count / 2;
-    low += (sorted[low + half] <= value) ? half : 0;
-    count -= half;
-  }
-  return low;
 }
 
 }  // namespace
@@ -346,6 +336,10 @@ void LaneEpoch::run_window(const Lane& l, const Shifted& s, std::int64_t q, std:
   }
 }
 
+void LaneEpoch::run(std::int64_t lane_number, std::int64_t place, std::int64_t count, std::int64_t* out) const {
+  run(lane(lane_number), place, count, out, 1);
+}
+
 void LaneEpoch::run(const Lane& l, std::int64_t place, std::int64_t count, std::int64_t* out,
                     std::int64_t stride) const {
   std::int64_t q = place + l.phase;
@@ -406,13 +400,14 @@ Visits LaneEpoch::visits() const {
     stretches.clear();
     for (std::int64_t slot = 0; slot < l.parts; ++slot) {
       std::int64_t begin = l.ring[slot], size = slot_end(l, slot) - begin;
+      if (size == 0) continue;  // an empty unit has a place, but nothing in it is read
       if (window_.any()) {
         // Needed in every shifted block that draws from the blocks this part lies in.
         const std::int64_t g0 = block_of(l, begin), g1 = block_of(l, begin + size - 1);
         if (g1 - g0 + 3 > l.blocks) {
           begin = l.phase, size = l.length;
         } else {
-          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1);
+          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1) % l.length;  // the middle of an empty last block
           const std::int64_t end = block_middle(l, g1 + 1 < l.blocks ? g1 + 1 : 0);
           size = end > begin ? end - begin : end + l.length - begin;
         }

@@ -1,7 +1,8 @@
 // The `lanes` order: shards laid end to end in a keyed order, the line cut into C pieces, one for each lane: a ring whose
 // parts come in a keyed order and whose records are permuted within their part (or within windows of parts).
 //
-// A *unit* is a shard with at least one record. State is O(units + lanes); nothing here is O(records).
+// A *unit* is a shard with at least one record; or, where sizes change between epochs, any shard, so that those that
+// are empty for once keep their place. State is O(units + lanes); nothing here is O(records).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,7 @@ namespace tombola {
 // Which lane owns which records. The same for every epoch when homes are fixed.
 class Line {
  public:
-  // starts[0 … units]: first record of each unit, strictly increasing, starts[0] = 0. Must outlive the Line.
+  // starts[0 … units]: first record of each unit, not falling, starts[0] = 0. Must outlive the Line.
   Line(const std::int64_t* starts, std::int64_t units, std::int64_t lanes, std::uint64_t home_key, int threads);
 
   std::int64_t records() const { return line_start_.back(); }
@@ -81,6 +82,8 @@ class LaneEpoch {
   std::int64_t find(std::int64_t record) const;
   // out[k] = at(start + k * step), for steps that divide the number of lanes.
   void slice(std::int64_t start, std::int64_t step, std::int64_t count, std::int64_t* out, int threads) const;
+  // out[k] = at((place + k) * lanes + lane), place + count ≤ the length of the lane.
+  void run(std::int64_t lane, std::int64_t place, std::int64_t count, std::int64_t* out) const;
   Visits visits() const;
 
  private:

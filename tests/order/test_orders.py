@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.strategies import epochs, lane_specs, layouts, orders, seeds
 from tombola.errors import LayoutError, OrderError
 from tombola.order import Global, Lanes, Layout, Order, Sequential, make_spec, register
+from tombola.order._slow import slow_lanes
 
 
 @given(order=orders(), epoch=epochs)
@@ -41,10 +42,28 @@ def test_at_slice_and_steps_agree(order: Order, epoch: int, data: st.DataObject)
 
 @given(data=st.data(), layout=layouts(), seed=seeds, epoch=epochs)
 def test_lanes_equal_their_slow_twin(data: st.DataObject, layout: Layout, seed: int, epoch: int) -> None:
-    from tombola.order._slow import slow_lanes
-
     order = data.draw(lane_specs(layout.records)).over(layout, seed=seed)
     assert np.array_equal(order.slice(0, len(order), epoch), slow_lanes(order, epoch))
+
+
+@given(data=st.data(), sizes=st.lists(st.integers(0, 6), min_size=1, max_size=40).filter(any), seed=seeds, epoch=epochs)
+def test_shards_that_are_empty_for_once_keep_their_place(data, sizes: list[int], seed: int, epoch: int) -> None:
+    """Where sizes change between epochs, an empty shard has its place on the line, a part, and no visit."""
+    layout = Layout._of_units(np.array(sizes))
+    order = data.draw(lane_specs(layout.records)).over(layout, seed=seed)
+    records = order.slice(0, len(order), epoch)
+    assert np.array_equal(records, slow_lanes(order, epoch))
+    assert np.array_equal(order.find_all(records, epoch)[0], np.arange(len(order)))
+    visits = order.visits(epoch)
+    assert (visits.record_start < visits.record_stop).all()
+    covered = np.zeros(len(order), bool)
+    for lane, start, stop, first, last in zip(
+        visits.lane, visits.record_start, visits.record_stop, visits.first, visits.last, strict=True
+    ):
+        assert first % order.lanes == last % order.lanes == lane
+        mine = np.arange(first, last + 1, order.lanes)
+        covered[mine[(records[mine] >= start) & (records[mine] < stop)]] = True
+    assert covered.all()
 
 
 @given(order=orders(records_max=800), epoch=epochs)
@@ -207,7 +226,7 @@ LAYOUT = Layout([5, 5])
         (lambda: Global().over(LAYOUT).find([1, 2]), "find_all"),  # type: ignore[arg-type]
         (lambda: Global().over(LAYOUT).slice(0, 11), "stop is 11"),
         (lambda: Global().over(LAYOUT).slice(0, 5, step=0), "step is 0"),
-        (lambda: make_spec("lanse"), "no order named 'lanse'; known are global, lanes"),
+        (lambda: make_spec("lanse"), "no order named 'lanse'; known are concatenation, device_per_stream, global"),
         (lambda: make_spec("lanes", lane=3), "no option 'lane'"),
         (lambda: make_spec("global", lanes=3), "it has none"),
         (lambda: register("lanes")(Global), "belongs to Lanes already"),

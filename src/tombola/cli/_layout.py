@@ -19,7 +19,7 @@ _RECORDS_MAX = 2**62
 MANIFEST_KEY = "index.json"
 HELP = (
     "records per shard: 1000x1024 (shards x records), 100,200,300, a .json or .npy file with a list of them, or the "
-    "folder of a dataset, with or without /index.json"
+    "folder of a dataset, with or without /index.json; several of these joined by + are the streams of one dataset"
 )
 
 
@@ -28,7 +28,11 @@ def parse_layout(word: str) -> Layout:
 
     >>> parse_layout("3x10"), parse_layout("5,0,7")
     (<Layout of 30 records in 3 shards>, <Layout of 12 records in 3 shards>)
+    >>> parse_layout("3x10+5,0,7").streams.tolist()
+    [0, 0, 0, 1, 1, 1]
     """
+    if "+" in word and not Path(word).exists():
+        return Layout.joined([parse_layout(part) for part in word.split("+")])
     if re.fullmatch(r"[0-9]+x[0-9]+", word):
         shards, size = (_number(text) for text in word.split("x"))
         if shards > _SHARDS_MAX:

@@ -114,7 +114,7 @@ def _position(plan: Plan, position: int, epoch: int) -> dict[str, int | None]:
         "record": record,
         "shard": int(shard[0]),
         "place": int(place[0]),
-        "lane": position % order.lanes,
+        "lane": position // order.run % order.lanes,
         "step": where.step,
         "rank": where.rank,
         "row": where.row,

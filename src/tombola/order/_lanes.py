@@ -87,7 +87,7 @@ class Lanes(OrderSpec):
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
         """The order over a layout with a seed; the number of lanes becomes a plain integer."""
-        return _LanesOrder(self, layout, seed)
+        return LanesOrder(self, layout, seed)
 
     def _resolved(self, layout: Layout) -> Lanes:
         return Lanes(
@@ -136,7 +136,9 @@ class Lanes(OrderSpec):
         return fit // each if fit < filled else filled
 
 
-class _LanesOrder(Order):
+class LanesOrder(Order):
+    """What `Lanes.over` makes."""
+
     _spec: Lanes
 
     def __init__(self, spec: Lanes, layout: Layout, seed: int) -> None:

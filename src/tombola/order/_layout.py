@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +69,33 @@ class Layout:
         size = integer(records_per_shard, "records_per_shard", 0, _RECORDS_MAX, LayoutError)
         return cls(np.full(count, size, np.int64))
 
+    @classmethod
+    def joined(cls, layouts: Sequence[Layout]) -> Layout:
+        """Several datasets as the streams of one: the records of each come after those of the ones before it.
+
+        A part that has streams of its own keeps them, numbered on.
+
+        >>> layout = Layout.joined([Layout([5, 5]), Layout([3])])
+        >>> layout.records, layout.streams.tolist()
+        (13, [0, 0, 1])
+        """
+        streams, count = [np.empty(0, np.int64)], 0
+        for part in layouts:
+            if not isinstance(part, Layout):
+                raise LayoutError(f"a part is a {type(part).__name__}; joined takes a list of layouts")
+            own = np.zeros(part.shards, np.int64) if part.streams is None else part.streams
+            streams.append(own + count)
+            count += int(own.max(initial=0)) + 1
+        sizes = [np.empty(0, np.int64), *(part.sizes for part in layouts)]
+        return cls(np.concatenate(sizes), streams=np.concatenate(streams))
+
+    @classmethod
+    def _of_units(cls, sizes: Ints) -> Layout:
+        """A layout whose empty shards count as filled: they keep their place among the others."""
+        layout = cls(sizes)
+        layout._all_filled = True
+        return layout
+
     @property
     def shards(self) -> int:
         """How many shards there are, the empty ones included."""
@@ -100,7 +128,7 @@ class Layout:
 
     @cached_property
     def filled_starts(self) -> Ints:
-        """`starts` without the empty shards: strictly increasing."""
+        """`starts` without the empty shards."""
         if self.filled is None:
             return self._starts
         kept = np.append(self._starts[self.filled], self._starts[-1])

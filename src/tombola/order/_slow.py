@@ -109,9 +109,9 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     home = (epoch,) if spec.homes == "fresh" else ()
     shards = starts.size - 1
     shard_at = SlowPermutation(shards, derive_key(seed, "lanes/home", *home)).at(np.arange(shards))
-    # The line: every record, shard after shard, and the place on the line each record's shard has.
+    # The line: every record, shard after shard, and where on it each shard begins and the last one ends.
     line = np.concatenate([np.arange(starts[s], starts[s + 1]) for s in shard_at])
-    place = np.repeat(np.arange(shards), np.diff(starts)[shard_at])
+    edges = np.append(0, np.cumsum(np.diff(starts)[shard_at]))
     parts_key, records_key, window_key, phase_key = (
         derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window", "phase")
     )
@@ -120,10 +120,9 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     begin = parts_before = 0
     for lane in line_order(lanes):
         end = begin + total // lanes + (lane < total % lanes)
-        borders = [begin, *(np.flatnonzero(np.diff(place[begin:end])) + begin + 1).tolist(), end]
-        parts = [line[a:b] for a, b in itertools.pairwise(borders)]
-        cut_head = begin > 0 and place[begin - 1] == place[begin]
-        cut_tail = end < total and place[end - 1] == place[end]
+        inner = edges[(edges > begin) & (edges < end)].tolist()  # twice the same where a shard is empty
+        parts = [line[a:b] for a, b in itertools.pairwise([begin, *inner, end])]
+        cut_head, cut_tail = begin not in edges, end not in edges
         slots = _slots(len(parts), bool(cut_head and cut_tail and len(parts) > 1), child(parts_key, lane))
         if spec.window is None and spec.window_records is None:
             ring = np.concatenate([_shuffled(parts[p], child(records_key, parts_before + p)) for p in slots])

@@ -52,8 +52,8 @@ class Uses:
 class Dealt:
     """The visits of an epoch among positions 0…end−1, dealt to the readers of a world.
 
-    Lane c holds the positions ≡ c (mod lanes), reader r those ≡ r (mod readers): they meet where r ≡ c modulo the
-    greatest common divisor, at every (readers ÷ divisor)-th place of the lane.
+    Lane c holds the runs of positions ≡ c (mod lanes), reader r those ≡ r (mod readers): they meet where r ≡ c modulo
+    the greatest common divisor, at every (readers ÷ divisor)-th run of the lane.
     """
 
     def __init__(self, order: Order, world: World, visits: Visits, end: int, padding: Uses | None) -> None:
@@ -66,43 +66,36 @@ class Dealt:
         self.padding = padding
         self.divisor = math.gcd(self.lanes, world.readers)
         self.every = world.readers // self.divisor
-        self.lane_has_one_reader = reads_lane(order, world)
 
     def of(self, reader: int) -> Uses:
         """What one reader needs."""
-        if self.run > 1:
-            # With runs the readers of a lane are known when it has one; otherwise any reader may be one of them.
-            mine = self.lane // self.run % self.world.readers == reader
-            return self._some(reader, mine if self.lane_has_one_reader else np.ones_like(mine))
         mine = np.flatnonzero(self.lane % self.divisor == reader % self.divisor)
         return self._met(reader, mine)
 
-    def _some(self, reader: int, mine: npt.NDArray[np.bool_]) -> Uses:
-        shard = self.shard[mine]
-        return Uses(np.full_like(shard, reader), shard, self.first[mine], self.last[mine])
-
     def _met(self, reader: int, visits: Ints) -> Uses:
         """Those of the given visits, all of lanes that the reader meets, in which it has a turn: first and last."""
-        lane = self.lane[visits]
-        low, high = self.first[visits] // self.lanes, (self.last[visits] - lane) // self.lanes
+        lane, first, last = self.lane[visits], self.first[visits], self.last[visits]
+        low, high = first // self.run // self.lanes, (last // self.run - lane) // self.lanes
         if self.every > 1:
-            # place · lanes + lane ≡ reader (mod readers), solved for the place.
+            # turn · lanes + lane ≡ reader (mod readers), solved for the turn of the lane.
             inverse = pow(self.lanes // self.divisor, -1, self.every)
             wanted = (reader - lane) // self.divisor % self.every * inverse % self.every
             low = low + (wanted - low) % self.every
             high = high - (high - wanted) % self.every
         met = low <= high
         lane, shard = lane[met], self.shard[visits][met]
-        return Uses(np.full_like(shard, reader), shard, low[met] * self.lanes + lane, high[met] * self.lanes + lane)
+        begin = np.maximum(first[met], (low[met] * self.lanes + lane) * self.run)
+        end = np.minimum(last[met], (high[met] * self.lanes + lane + 1) * self.run - 1)
+        return Uses(np.full_like(shard, reader), shard, begin, end)
 
     def shards_of_nodes(self) -> Iterator[npt.NDArray[np.bool_]]:
         """For each node in turn, which shards it needs.
 
-        A visit of at least `every` places of a lane is met by all readers that meet the lane, so most of the work is
+        A visit of at least `every` runs of a lane is met by all readers that meet the lane, so most of the work is
         done once for each class of lanes; only shorter visits are solved reader by reader.
         """
-        places = (self.last - self.lane) // self.lanes - self.first // self.lanes + 1
-        whole = (places >= self.every) & (self.run == 1)
+        turns = (self.last // self.run - self.lane) // self.lanes - self.first // self.run // self.lanes + 1
+        whole = turns >= self.every
         kind = self.lane % self.divisor
         known: dict[int, Ints] = {}
         short = np.flatnonzero(~whole)
@@ -110,9 +103,6 @@ class Dealt:
             held = np.zeros(self.shards, np.bool_)
             readers = readers_of_node(self.world, node)
             for reader in readers:
-                if self.run > 1:
-                    held[self.of(reader).shard] = True
-                    continue
                 mine = reader % self.divisor
                 if mine not in known:
                     known[mine] = np.unique(self.shard[whole & (kind == mine)])
@@ -127,7 +117,7 @@ class Dealt:
 
 def reads_lane(order: Order, world: World) -> bool:
     """True when each lane is read by one reader only, so that a node touches its own lanes' shards alone."""
-    return order.lanes % (world.readers * order.run) == 0
+    return order.lanes % world.readers == 0
 
 
 def readers_of_node(world: World, node: int) -> range:

@@ -236,7 +236,7 @@ class Plan:
             records = np.concatenate([records, self.order.at(source, epoch)])
             mask = np.concatenate([mask, np.zeros(source.size, np.bool_)])
         cursor = self.cursor(step + 1, epoch)
-        return Rows(epoch, step, records, positions, positions % self.order.lanes, mask, cursor)
+        return Rows(epoch, step, records, positions, self.order.lane_of(positions), mask, cursor)
 
     def _padding(self, span: Span) -> tuple[Ints, Ints]:
         """The positions a last batch lacks, and the positions whose records stand in for them.
