@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
@@ -202,6 +203,17 @@ class OrderSpec(ABC):
 
 
 _REGISTRY: dict[str, type[OrderSpec]] = {}
+# Orders of ours whose file is loaded when the name is first asked for.
+_LATER = {
+    "concatenation": "tombola.order._concatenation",
+    "device_per_stream": "tombola.order._batching",
+    "mixture": "tombola.order._mixture",
+    "passes": "tombola.order._passes",
+    "per_stream": "tombola.order._batching",
+    "stratified": "tombola.order._batching",
+    "subset": "tombola.order._subset",
+    **{f"mosaic/{name}": "tombola.order.mosaic" for name in ("naive", "py1b", "py1br", "py1e", "py1s", "py2s")},
+}
 _Spec = TypeVar("_Spec", bound=type[OrderSpec])
 
 
@@ -210,6 +222,8 @@ def register(name: str) -> Callable[[_Spec], _Spec]:
 
     def add(spec: _Spec) -> _Spec:
         taken = _REGISTRY.get(name)
+        if name in _LATER and not spec.__module__.startswith(_LATER[name]):
+            raise OrderError(f"the order name {name!r} belongs to tombola already; choose another")
         if taken is not None and taken.__qualname__ != spec.__qualname__:
             raise OrderError(f"the order name {name!r} belongs to {taken.__qualname__} already; choose another")
         spec.name = name
@@ -225,7 +239,7 @@ def order_names() -> tuple[str, ...]:
     >>> "lanes" in order_names()
     True
     """
-    return tuple(sorted(_REGISTRY))
+    return tuple(sorted({*_REGISTRY, *_LATER}))
 
 
 def make_spec(name: str, **options: Any) -> OrderSpec:
@@ -234,6 +248,8 @@ def make_spec(name: str, **options: Any) -> OrderSpec:
     >>> make_spec("lanes", lanes=16).options()["lanes"]
     16
     """
+    if name in _LATER and name not in _REGISTRY:
+        import_module(_LATER[name])
     spec = _REGISTRY.get(name)
     if spec is None:
         raise OrderError(f"there is no order named {name!r}; known are {', '.join(order_names())}")
