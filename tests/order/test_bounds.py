@@ -53,7 +53,7 @@ def huge_specs(draw: st.DrawFn) -> Lanes:
         lanes=draw(st.one_of(st.integers(1, 70), st.integers(1, 2000))),
         homes=draw(st.sampled_from(["fixed", "fresh"])),
         phase=draw(st.sampled_from(["spread", "none"])),
-        window=draw(st.integers(1, 7)) if window == "shards" else None,
+        window=draw(st.one_of(st.integers(1, 7), st.integers(1, 300))) if window == "shards" else None,
         window_records=draw(st.one_of(st.integers(1, 1000), st.integers(1, 2**58))) if window == "records" else None,
     )
 
@@ -72,16 +72,6 @@ def test_huge_layouts_equal_their_slow_twin(
     assert order.find_all(records, epoch)[0].tolist() == positions
     start = min(drawn[0], len(order) - 3)
     assert order.slice(start, start + 3, epoch).tolist() == order.at(range(start, start + 3), epoch).tolist()
-
-
-def test_the_phases_of_a_huge_layout_fill_the_ring() -> None:
-    """Law 1 of a phase: over many seeds a lane starts anywhere on its ring, also where 64 bits would have wrapped."""
-    layout = Layout.equal(300, 2**53)
-    assert layout.records * layout.shards > 2**64
-    first = np.array([Lanes(lanes=4).over(layout, seed=seed).slice(0, 4) for seed in range(200)])
-    places = first % 2**53 / 2**53
-    # 800 draws in ten bins of 80: more than 40 off is beyond four and a half standard deviations.
-    assert np.abs(np.histogram(places, 10, (0, 1))[0] - 80).max() <= 40
 
 
 # ---- many epochs
