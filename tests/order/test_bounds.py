@@ -59,7 +59,7 @@ def huge_specs(draw: st.DrawFn) -> Lanes:
 
 
 @given(spec=huge_specs(), layout=huge_layouts(), seed=seeds, epoch=epochs, data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_huge_layouts_equal_their_slow_twin(
     spec: Lanes, layout: Layout, seed: int, epoch: int, data: st.DataObject
 ) -> None:
@@ -72,6 +72,37 @@ def test_huge_layouts_equal_their_slow_twin(
     assert order.find_all(records, epoch)[0].tolist() == positions
     start = min(drawn[0], len(order) - 3)
     assert order.slice(start, start + 3, epoch).tolist() == order.at(range(start, start + 3), epoch).tolist()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Lanes(),
+        Lanes(lanes=1),
+        Lanes(lanes=7, homes="fresh", phase="none"),
+        Lanes(lanes=2000),
+        Lanes(lanes=1, window=2),
+        Lanes(lanes=5, window=7),
+        Lanes(lanes=5, window=9),  # so many that window × records need more than 64 bits
+        Lanes(lanes=3, window=40, homes="fresh"),
+        Lanes(lanes=9, window=200, phase="none"),
+        Lanes(lanes=6, window_records=5),
+        Lanes(lanes=1, window_records=2**40 + 1),
+        Lanes(lanes=64, window_records=2**57),
+    ],
+    ids=repr,
+)
+def test_the_largest_layouts_equal_their_slow_twin(spec: Lanes) -> None:
+    """The same where generated examples seldom come: as near to 2^62 records as it goes."""
+    drawn = np.random.default_rng(5)
+    for layout in (Layout.equal(300, 2**62 // 300), Layout(drawn.integers(1, 2**55, 250))):
+        order = spec.over(layout, seed=11)
+        assert len(order) > 2**61
+        positions = [0, len(order) - 1, *drawn.integers(0, len(order), 8).tolist()]
+        records = order.at(positions, 2)
+        assert records.tolist() == [slow_lanes_at(order, t, 2) for t in positions]
+        assert order.find_all(records, 2)[0].tolist() == positions
+        assert [order.slice(t, t + 1, 2)[0] for t in positions] == records.tolist()
 
 
 # ---- many epochs
