@@ -7,9 +7,26 @@
 32
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
 
 __version__ = "0.1.0"
 
-__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "__version__"]
+__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "Writer", "__version__"]
+
+if TYPE_CHECKING:
+    from tombola.formats import Writer
+
+# Rooms that a program which only plans need not load.
+_LATER = {"Writer": "tombola.formats"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'tombola' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tombola.cli import main
-from tombola.order import Lanes, Layout, Order, Sequential
+from tombola.order import Lanes, Layout, Order, Sequential, make_spec
 from tombola.plan import Plan, World
 
 
@@ -108,6 +108,38 @@ def test_layout_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     assert printed(capsys, str(tmp_path / name), *words) == printed(capsys, LAYOUT, *words)
 
 
+def test_the_folder_of_a_dataset_is_a_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "vectors" / "mosaic_formats" / "mds_raw"
+    manifest = json.loads((folder / "index.json").read_text())
+    for word in (folder, folder / "index.json"):
+        main(["order", str(word), "--batch-size", "2", "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["shards"] == len(manifest["shards"])
+        assert found["records"] == sum(shard["samples"] for shard in manifest["shards"])
+
+
+def test_streams_and_what_combines_them(capsys: pytest.CaptureFixture[str]) -> None:
+    layout = Layout.joined([Layout.equal(30, 20), Layout([50, 70])])
+    base = {"order": "lanes", "lanes": 4}
+    for name, options, words in (
+        ("mixture", {"weights": [3, 1], "base": base}, ["--ranks", "2"]),
+        ("concatenation", {"takes": [{"repeat": 1.5}, {}], "base": base}, []),
+        ("stratified", {"batch_size": 8, "combination": {"order": "mixture", "weights": [1, 1], "base": base}}, []),
+        ("device_per_stream", {"run": 5, "combination": base}, ["--ranks", "4", "--batch-size", "40"]),
+        ("subset", {"kept": [3, 5, 8, 600], "base": base}, []),
+    ):
+        chosen = [word for key, value in options.items() for word in ("--option", f"{key}={json.dumps(value)}")]
+        command = ["30x20+50,70", "--order", name, *chosen, "--seed", "4", *words]
+        order = make_spec(name, **options).over(layout, seed=4)
+        found = printed(capsys, *command, "--head", "4")["positions"]
+        assert [entry["record"] for entry in found] == order.slice(0, 4).tolist()
+        assert [entry["lane"] for entry in found] == order.lane_of(np.arange(4)).tolist()
+        summary = printed(capsys, *command)
+        assert (summary["records"], summary["shards"], summary["order"]) == (720, 32, name)
+        plan = Plan(order, World(ranks=int(words[1]) if words else 1), summary["batch_size"])
+        assert summary["locality_first"] == plan.locality().first
+
+
 def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "5x2", "--order", "sequential", "--ranks", "3")
     assert (found["batch_size"], found["batches"]) == (9, 1)
@@ -118,6 +150,9 @@ def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixtur
     ("words", "named"),
     [
         (["10x0"], "holds no records"),
+        (["10x5+10*2"], "'10*2' is not understood"),
+        (["10x5+10x5", "--order", "mixture", "--option", "weights=[1,0,1]"], "stream 2 holds no records"),
+        (["10x5", "--order", "subset", "--option", "kept=none.npz"], "none.npz"),
         (["10*10"], "10*10"),
         (["4294967295x1"], "more than the 100000000 shards"),
         ([f"{'9' * 5000}x1"], "a number of 5000 digits"),

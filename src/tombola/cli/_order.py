@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    options = dict(_option(text) for text in arguments.option)
+    options = dict(parse_option(text) for text in arguments.option)
     for name in ("lanes", "window"):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
@@ -81,7 +81,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     return Plan(order, world, size, tail=arguments.tail)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def parse_option(text: str) -> tuple[str, Any]:
+    """An option of an order, as `name=value`; the value is JSON where it can be read as such."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise OrderError(f"the option {text!r} is not understood; write --option name=value")
@@ -113,7 +114,7 @@ def _position(plan: Plan, position: int, epoch: int) -> dict[str, int | None]:
         "record": record,
         "shard": int(shard[0]),
         "place": int(place[0]),
-        "lane": position % order.lanes,
+        "lane": position // order.run % order.lanes,
         "step": where.step,
         "rank": where.rank,
         "row": where.row,

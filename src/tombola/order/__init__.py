@@ -7,21 +7,36 @@
 """
 
 from tombola.order import mosaic
+from tombola.order._batching import DevicePerStream, PerStream, Stratified
+from tombola.order._concatenation import Concatenation
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
+from tombola.order._mixture import Mixture
 from tombola.order._order import Order, OrderSpec, Visits, make_spec, order_names, register
+from tombola.order._passes import Passes
 from tombola.order._permutation import Permutation
 from tombola.order._plain import Global, Sequential
+from tombola.order._subset import Kept, Subset
+from tombola.order._takes import Take
 
 __all__ = [
+    "Concatenation",
+    "DevicePerStream",
     "Global",
+    "Kept",
     "Lanes",
     "Layout",
+    "Mixture",
     "Order",
     "OrderSpec",
+    "Passes",
+    "PerStream",
     "Permutation",
     "Sequential",
+    "Stratified",
+    "Subset",
+    "Take",
     "Visits",
     "derive_key",
     "make_spec",

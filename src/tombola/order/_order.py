@@ -46,9 +46,9 @@ class Order(ABC):
     follows, slowly, and may be overridden for speed.
     """
 
-    #: Paths through the epoch that are read side by side; position t belongs to lane t mod lanes.
+    #: Paths through the epoch that are read side by side; position t belongs to lane (t div run) mod lanes.
     lanes: int = 1
-    #: Consecutive positions that belong to one rank.
+    #: Consecutive positions that belong to one lane, and to one rank.
     run: int = 1
     #: The global batch size this order is bound to; None when any will do.
     batch_size: int | None = None
@@ -139,12 +139,16 @@ class Order(ABC):
 
     # ---- for readers
 
+    def lane_of(self, positions: Ints) -> Ints:
+        """The lane of each position."""
+        return positions // self.run % self.lanes
+
     def visits(self, epoch: int = 0) -> Visits:
         """When each part of each shard is needed. This version reads the whole epoch: O(records)."""
         records = self._slice(0, len(self), 1, check_epoch(epoch))
         shard, _ = self._layout.locate(records)
         positions = np.arange(len(self), dtype=np.int64)
-        lane = positions % self.lanes
+        lane = self.lane_of(positions)
         # One group per (lane, shard), its positions rising because lexsort is stable.
         by = np.lexsort((positions, shard, lane))
         fresh = np.append(True, (np.diff(lane[by]) != 0) | (np.diff(shard[by]) != 0))
@@ -193,7 +197,8 @@ class OrderSpec(ABC):
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
 
 
 _REGISTRY: dict[str, type[OrderSpec]] = {}

@@ -109,21 +109,20 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     home = (epoch,) if spec.homes == "fresh" else ()
     shards = starts.size - 1
     shard_at = SlowPermutation(shards, derive_key(seed, "lanes/home", *home)).at(np.arange(shards))
-    # The line: every record, shard after shard, and the place on the line each record's shard has.
+    # The line: every record, shard after shard, and where on it each shard begins and the last one ends.
     line = np.concatenate([np.arange(starts[s], starts[s + 1]) for s in shard_at])
-    place = np.repeat(np.arange(shards), np.diff(starts)[shard_at])
+    edges = np.append(0, np.cumsum(np.diff(starts)[shard_at]))
     parts_key, records_key, window_key, phase_key = (
         derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window", "phase")
     )
     mean = Fraction(spec.window_records or Fraction(total * (spec.window or 1), shards))
     out = np.empty(total, np.int64)
     begin = parts_before = 0
-    for lane in range(lanes):
+    for lane in line_order(lanes):
         end = begin + total // lanes + (lane < total % lanes)
-        borders = [begin, *(np.flatnonzero(np.diff(place[begin:end])) + begin + 1).tolist(), end]
-        parts = [line[a:b] for a, b in itertools.pairwise(borders)]
-        cut_head = begin > 0 and place[begin - 1] == place[begin]
-        cut_tail = end < total and place[end - 1] == place[end]
+        inner = edges[(edges > begin) & (edges < end)].tolist()  # twice the same where a shard is empty
+        parts = [line[a:b] for a, b in itertools.pairwise([begin, *inner, end])]
+        cut_head, cut_tail = begin not in edges, end not in edges
         slots = _slots(len(parts), bool(cut_head and cut_tail and len(parts) > 1), child(parts_key, lane))
         if spec.window is None and spec.window_records is None:
             ring = np.concatenate([_shuffled(parts[p], child(records_key, parts_before + p)) for p in slots])
@@ -135,6 +134,12 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
         out[lane::lanes] = np.roll(ring, -phase)
         begin, parts_before = end, parts_before + len(parts)
     return out
+
+
+def line_order(lanes: int) -> list[int]:
+    """The lanes in the order in which their pieces lie on the line: by their numbers read backwards, bit by bit."""
+    width = (lanes - 1).bit_length()
+    return sorted(range(lanes), key=lambda lane: int(f"{lane:0{width}b}"[::-1], 2))
 
 
 def slow_lanes_at(order: Order, position: int, epoch: int) -> int:
@@ -156,11 +161,13 @@ def slow_lanes_at(order: Order, position: int, epoch: int) -> int:
     shards = len(starts) - 1
     shard_at = SlowPermutation(shards, derive_key(seed, "lanes/home", *home)).at(np.arange(shards)).tolist()
     line = [0, *itertools.accumulate(starts[s + 1] - starts[s] for s in shard_at)]  # where each shard begins on it
-    # The lanes lie on the line one after the other; each border between two shards inside a lane makes one part more.
+    # The pieces lie on the line one after the other; each border between two shards inside one makes one part more.
     lane = position % lanes
-    lane_starts = [c * (total // lanes) + min(c, total % lanes) for c in range(lane + 2)]
-    begin, end = lane_starts[lane:]
-    parts_before = sum(len(_borders(line, a, b)) - 1 for a, b in itertools.pairwise(lane_starts[:-1]))
+    lying = line_order(lanes)
+    pieces = [0, *itertools.accumulate(total // lanes + (c < total % lanes) for c in lying)]
+    piece = lying.index(lane)
+    begin, end = pieces[piece], pieces[piece + 1]
+    parts_before = sum(len(_borders(line, a, b)) - 1 for a, b in itertools.pairwise(pieces[: piece + 1]))
     parts = list(itertools.pairwise(_borders(line, begin, end)))
     seam = len(parts) > 1 and begin not in line and end not in line
     slots = _slots(len(parts), seam, child(parts_key, lane))

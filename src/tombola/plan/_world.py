@@ -36,11 +36,14 @@ class World:
     replication: int = 1
 
     def __post_init__(self) -> None:
+        # What is kept are Python's own numbers: a small NumPy one would wrap round in the arithmetic of positions.
         for count, one in (("ranks", "rank"), ("nodes", "node"), ("workers", "worker")):
             most = integer(getattr(self, count), count, 1, 2**31, WorldError)
-            if getattr(self, one) is not None:
-                integer(getattr(self, one), f"{one} (of {most})", 0, most - 1, WorldError)
-        integer(self.replication, "replication", 1, 2**31, WorldError)
+            object.__setattr__(self, count, most)
+            if one != "node" or self.node is not None:
+                value = integer(getattr(self, one), f"{one} (of {most})", 0, most - 1, WorldError)
+                object.__setattr__(self, one, value)
+        object.__setattr__(self, "replication", integer(self.replication, "replication", 1, 2**31, WorldError))
         if self.ranks % self.nodes:
             raise WorldError(f"{self.ranks} ranks do not spread evenly over {self.nodes} nodes")
         if self.ranks % self.replication:
