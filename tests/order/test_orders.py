@@ -339,3 +339,9 @@ def test_cut_shards_do_not_meet_in_a_batch(lanes: int) -> None:
     shards = np.sort(layout.locate(order.slice(0, batches * 64))[0].reshape(batches, 64), axis=1)
     together = np.count_nonzero(np.diff(shards, axis=1) == 0) / batches
     assert together < 0.5 * 64 * 63 / 2 * np.sum((layout.sizes / layout.records) ** 2)
+
+
+@pytest.mark.parametrize(("name", "option"), [("stratified", "batch_size"), ("subset", "kept"), ("mixture", "weights")])
+def test_an_option_that_is_missing_is_named(name: str, option: str) -> None:
+    with pytest.raises(OrderError, match=f"the order '{name}' needs the option '{option}'"):
+        make_spec(name)

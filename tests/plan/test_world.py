@@ -49,6 +49,7 @@ def mpi(rank: int, ranks: int, *local: int) -> dict[str, str]:
         ({"WORLD_SIZE": "1"}, 0, 1, 0, 1),
         ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_NODEID": "1"}, 3, 4, 1, 2),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1"}, 0, 1, 0, 1),
+        ({"SLURM_PROCID": "0"}, 0, 1, 0, 1),  # a batch script without --ntasks
         # Tasks dealt round the nodes one by one.
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_NODEID": "1"}, 1, 4, 0, 1),
         # Dealt round: the node is as expected, or not told, and only the place on it gives them away.

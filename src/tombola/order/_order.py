@@ -253,11 +253,14 @@ def make_spec(name: str, **options: Any) -> OrderSpec:
     spec = _REGISTRY.get(name)
     if spec is None:
         raise OrderError(f"there is no order named {name!r}; known are {', '.join(order_names())}")
-    known = {field.name for field in dataclasses.fields(spec)}
+    known = {field.name: field for field in dataclasses.fields(spec) if field.init}
     for option in options:
         if option not in known:
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"
             raise OrderError(f"the order {name!r} has no option {option!r}; {has}")
+    for option, field in known.items():
+        if option not in options and field.default is field.default_factory is dataclasses.MISSING:
+            raise OrderError(f"the order {name!r} needs the option {option!r}")
     return spec(**options)
 
 

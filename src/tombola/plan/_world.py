@@ -164,6 +164,8 @@ def _from_slurm(environ: Mapping[str, str]) -> World | None:
     ranks, ranks_name = _first_count(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     nodes, _ = _first_count(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
     node, local_rank = _number(environ, "SLURM_NODEID"), _number(environ, "SLURM_LOCALID")
+    if ranks is None and rank == 0:
+        return None  # a batch script that asked for no number of tasks: it runs once
     if ranks is None:
         raise WorldError(
             "the environment has SLURM_PROCID but neither SLURM_STEP_NUM_TASKS nor SLURM_NTASKS; "
