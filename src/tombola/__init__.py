@@ -10,7 +10,22 @@
 from tombola.formats import Writer
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
+from tombola.stream import Batch, Reading, Stream
 
 __version__ = "0.1.0"
 
-__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "Writer", "__version__"]
+__all__ = [
+    "Batch",
+    "Cursor",
+    "Global",
+    "Lanes",
+    "Layout",
+    "Permutation",
+    "Plan",
+    "Reading",
+    "Sequential",
+    "Stream",
+    "World",
+    "Writer",
+    "__version__",
+]
