@@ -11,8 +11,9 @@
 """
 
 from tombola.stream._batch import Batch
+from tombola.stream._map import Mapped, MappedBatch, MappedBatches
 from tombola.stream._options import Reading
 from tombola.stream._stats import Stats, Substitution
 from tombola.stream._stream import Batches, Stream
 
-__all__ = ["Batch", "Batches", "Reading", "Stats", "Stream", "Substitution"]
+__all__ = ["Batch", "Batches", "Mapped", "MappedBatch", "MappedBatches", "Reading", "Stats", "Stream", "Substitution"]

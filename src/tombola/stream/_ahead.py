@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tombola.errors import StreamError
+from tombola.stream._threads import start
 
 # How long a wait lasts before it looks round: only a net under the wake-ups.
 _LOOK_SECONDS = 1.0
@@ -31,15 +30,13 @@ class Ahead(Generic[_Item]):
     """One thread makes items, one takes them. The maker waits while `bytes_max` bytes are waiting, one item apart.
 
     An error of the maker comes out of `take`, after the items before it. Whoever drops the last reference to the taking
-    side must call `stop`; threads that are left at the interpreter's end are stopped then.
+    side must call `stop`.
     """
 
     def __init__(self, make: Callable[[], Iterator[_Item]], bytes_max: int, wait_seconds_max: float) -> None:
         self._state = _State[_Item](bytes_max)
         self._wait_seconds_max = wait_seconds_max
-        self._thread = threading.Thread(target=_make, args=(self._state, make), name="tombola-ahead", daemon=True)
-        _live.add(self)
-        self._thread.start()
+        self._thread = start("tombola-ahead", self._state.stop, _make, self._state, make)
 
     @property
     def nbytes(self) -> int:
@@ -82,7 +79,6 @@ class Ahead(Generic[_Item]):
         self._state.stop()
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join(wait_seconds)
-        _live.discard(self)
 
 
 class _State(Generic[_Item]):
@@ -133,14 +129,3 @@ def _make(state: _State[_Item], make: Callable[[], Iterator[_Item]]) -> None:
         state.end(error)
     else:
         state.end(None)
-
-
-_live: weakref.WeakSet[Ahead[Any]] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    # A daemon thread that comes back from native code into an interpreter that is being taken down would be killed
-    # there, in the middle of anything.
-    for ahead in list(_live):
-        ahead.stop()

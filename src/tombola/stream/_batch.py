@@ -83,6 +83,13 @@ class Batch:
             raise IndexError(f"row {key} of {len(self)}")
         return {name: _value(column, key) for name, column in self.columns.items()}
 
+    def rows(self, start: int, stop: int) -> Batch:
+        """The rows start…stop−1 as a batch that shares the memory."""
+        cut = slice(start, stop)
+        columns: dict[str, Column] = {name: column[cut] for name, column in self.columns.items()}
+        mask = None if self._mask is None else self._mask[cut]
+        return Batch(columns, self.records[cut], self.positions[cut], self.epoch, self.step, mask, self._cursor)
+
     def __contains__(self, name: object) -> bool:
         return name in self.columns
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from tombola.stream._threads import start
 
 _Result = TypeVar("_Result")
 _Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Hands:
-    """Daemon threads and a queue. Unlike an executor's, they never keep the interpreter from ending: a thread that is
-    stuck in a network file system must not turn Ctrl-C into a hang.
-    """
+    """Threads and a queue. Unlike an executor's, they never keep the interpreter from ending."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads_max = threads
@@ -33,10 +34,10 @@ class Hands:
                 future.cancel()
                 return future
             if len(self._threads) < self._threads_max:
-                # The thread knows only the queue: it must not keep alive who waits for it.
-                thread = threading.Thread(target=_work, args=(self._tasks,), name=self._name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+                tasks = self._tasks
+                # The thread knows only the queue, so that it ends with whoever dropped this without a `stop`.
+                weakref.finalize(self, _end, tasks, 1).atexit = False
+                self._threads.append(start(self._name, lambda: _end(tasks, 1), _work, tasks))
         self._tasks.put((future, call, arguments))
         return future
 
@@ -46,18 +47,26 @@ class Hands:
             if self._stopped:
                 return
             self._stopped = True
-        try:
-            while True:
-                task = self._tasks.get_nowait()
-                if task is not None:
-                    task[0].cancel()
-        except queue.Empty:
-            pass
-        for _ in self._threads:
-            self._tasks.put(None)
+        _end(self._tasks, len(self._threads))
         for thread in self._threads:
             if wait_seconds and thread is not threading.current_thread():
                 thread.join(wait_seconds)
+
+
+def _end(tasks: queue.SimpleQueue[_Task | None], threads: int) -> None:
+    """Cancels what has not begun and tells so many threads to end."""
+    ended = 0
+    try:
+        while True:
+            task = tasks.get_nowait()
+            if task is None:
+                ended += 1
+            else:
+                task[0].cancel()
+    except queue.Empty:
+        pass
+    for _ in range(threads + ended):
+        tasks.put(None)
 
 
 def _work(tasks: queue.SimpleQueue[_Task | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -20,11 +21,13 @@ from tombola.plan import Cursor, Place, Plan, World
 from tombola.stream._ahead import Ahead
 from tombola.stream._batch import Batch, Column, Cursors, Slab, rows_of
 from tombola.stream._dataset import Dataset, Source, check_sources
+from tombola.stream._map import Mapped, Per
 from tombola.stream._options import OnError, Reading
 from tombola.stream._read import Reader
 from tombola.stream._stats import Counters, Stats
 from tombola.stream._stretch import stretches
 
+_log = logging.getLogger("tombola.stream")
 _SLAB_BYTES = 2 << 20
 _MANIFEST = "manifest"
 BatchSize = int | Sequence[tuple[int, int, int]]
@@ -332,6 +335,25 @@ class Stream:
     def _new_reader(self, opened: _Opened, on_error: OnError) -> Reader:
         return Reader(opened.dataset, opened.order, self._columns, self._reading, on_error, self._counters)
 
+    # ---- functions
+
+    def map(self, function: Callable[[Any], Any], *, per: Per = "record", threads: int | None = None) -> Mapped:
+        """This stream with a function over each record, a dict of Python values, or over each `Batch`.
+
+        The function runs in threads, as many as there are cores unless given, 0 for none; the order is kept. Per
+        record each batch comes as a `MappedBatch` of what the function returned, per batch it is what it returned.
+
+        >>> from tombola import Stream, Writer
+        >>> from tombola.stores import MemoryStore
+        >>> with Writer(store := MemoryStore(), columns={"n": "int"}) as writer:
+        ...     for n in range(4):
+        ...         writer.write({"n": n})
+        >>> stream = Stream(store, batch_size=2, shuffle=False)
+        >>> [batch.values for batch in stream.map(lambda record: record["n"] * 10)]
+        [[0, 10], [20, 30]]
+        """
+        return Mapped(self, function, per, threads)
+
     # ---- provenance
 
     def where(self, record: int, epoch: int | None = None) -> list[Place]:
@@ -408,6 +430,8 @@ class Batches(Iterator[Batch]):
         self._stop_on_error = stream._on_error == "stop"
         self._slab: Slab | None = None
         self._number = 0
+        #: False when a reader of this iterator says itself what it handed out.
+        self.tells = True
         self._over = False
         self._replaced = False
         self._ahead: Ahead[Slab] | None = None
@@ -422,7 +446,8 @@ class Batches(Iterator[Batch]):
         number = self._number
         self._number = number + 1
         batch = slab.batch(number, self._cursors)
-        self._handed(slab.steps[number])
+        if self.tells:
+            self.handed(slab.steps[number])
         return batch
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -434,14 +459,15 @@ class Batches(Iterator[Batch]):
                 for row in range(bounds[number], bounds[number + 1]):
                     record = next(rows)
                     if row + 1 == bounds[number + 1]:
-                        self._handed(step)
+                        self.handed(step)
                     if mask is None or mask[row]:
                         yield record
                 if bounds[number] == bounds[number + 1]:
-                    self._handed(step)
+                    self.handed(step)
             self._slab = None
 
-    def _handed(self, step: int) -> None:
+    def handed(self, step: int) -> None:
+        """The stream's state moves past a step."""
         stream = self._stream
         stream._next, stream._begun = (self.epoch, step + 1), True
 
@@ -463,25 +489,33 @@ class Batches(Iterator[Batch]):
         try:
             slab = self._ahead.take()
         except DataError as error:
-            self._failed()
+            self.failed()
             if not self._stop_on_error:
                 raise
             self._counters.stopped_by = error
+            _log.error("epoch %d ends early, after an error: %s", self.epoch, error)
+            if self.tells:
+                self.finished()
             return None
         except BaseException:
-            self._failed()
+            self.failed()
             raise
         self._counters.add(wait_seconds=time.perf_counter() - began)
         if slab is None:
             self._over = True
             self.close()
-            self._stream._next, self._stream._begun = (self.epoch + 1, 0), False
+            if self.tells:
+                self.finished()
             return None
         self._counters.add(batches=len(slab.steps), records=len(slab.records), bytes=slab.nbytes)
         self._slab, self._number = slab, 0
         return slab
 
-    def _failed(self) -> None:
+    def finished(self) -> None:
+        """The stream's state moves to the next epoch."""
+        self._stream._next, self._stream._begun = (self.epoch + 1, 0), False
+
+    def failed(self) -> None:
         """After an error the next iteration begins with the batch that failed."""
         self.close()
         self._stream._begun = False
