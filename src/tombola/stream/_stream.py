@@ -120,6 +120,7 @@ class Stream:
         self._seed = seed
         self._batch_size = batch_size
         self._world = world
+        self._surroundings: World | None = None
         self._tail: Tail = tail
         self._columns = None if columns is None else tuple(columns)
         self._on_error: OnError = on_error
@@ -160,7 +161,7 @@ class Stream:
 
     def _planned(self, dataset: Dataset, cursor: Cursor | None) -> _Opened:
         order = self._spec.over(dataset.layout, seed=self._seed)
-        world = World.detect() if self._world is None else self._world
+        world = self._find_world()
         size = self._batch_size
         if size is None and cursor is None:
             size = world.readers * order.run
@@ -174,6 +175,13 @@ class Stream:
         plan = Plan(order, world, size, tail=self._tail, cursor=cursor)
         batched = self._batch_size is not None or cursor is not None
         return _Opened(dataset, order, plan, Cursors(plan, dataset.digest), batched)
+
+    def _find_world(self) -> World:
+        if self._world is not None:
+            return self._world
+        found, before = World.detect(), self._surroundings
+        # A stream that was sent to a worker process keeps its rank, of which that process may know nothing.
+        return found if before is None else replace(before, worker=found.worker, workers=found.workers)
 
     def _place_cursor(self) -> Cursor | None:
         """The cursor of what comes next, without opening anything."""
@@ -282,6 +290,10 @@ class Stream:
         with self._lock:
             epoch, step = self._next or opened.plan.start
             return opened.cursors(step, epoch)
+
+    def cursor_at(self, step: int, epoch: int) -> Cursor:
+        """The place before a step of an epoch."""
+        return self._open().cursors(step, epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """The cursor as plain JSON values: the same on every rank, and good for every rank."""
@@ -400,9 +412,7 @@ class Stream:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name in _KEPT}
-        # In the other process the surroundings may say nothing of the world.
-        kept["_world"] = World.detect() if self._world is None else self._world
-        return kept | {"_cursor": self._place_cursor()}
+        return kept | {"_surroundings": self._find_world(), "_cursor": self._place_cursor()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -412,7 +422,7 @@ class Stream:
 _KEPT = frozenset(
     (
         *("_sources", "_spec", "_seed", "_batch_size", "_tail", "_columns", "_on_error", "_reading"),
-        *("_allow_unsafe", "_closed"),
+        *("_allow_unsafe", "_closed", "_world"),
     )
 )
 
