@@ -238,12 +238,24 @@ def test_default_pin_memory_of_the_dataloader_finds_ours() -> None:
 # ---- failures
 
 
+def drain(loader: Any) -> None:
+    """Reads to the end. Workers are ended at once: a traceback would keep them until a collection of garbage, which
+    ends the queues first and then waits in vain for the workers to hear of it.
+    """
+    iterator = iter(loader)
+    try:
+        for _ in iterator:
+            pass
+    finally:
+        getattr(iterator, "_shutdown_workers", lambda: None)()
+
+
 def test_an_error_in_a_worker_names_the_shard(tmp_path: Path) -> None:
     folder = on_disk(tmp_path, records=RECORDS, shards=9)
     (folder / "shard.00003.mds").unlink()
     for workers in (0, 2):
         with pytest.raises(DataError, match=r"shard.00003.mds"):
-            list(loader_of(Dataset(stream_of(folder)), workers))
+            drain(loader_of(Dataset(stream_of(folder)), workers))
 
 
 def fail(record: dict[str, Any]) -> int:
@@ -254,7 +266,7 @@ def fail(record: dict[str, Any]) -> int:
 
 def test_an_error_of_a_mapped_function_in_a_worker(folder: Path) -> None:
     with pytest.raises(MapError, match="fail failed at record 77: ValueError: seventy-seven"):
-        list(loader_of(Dataset(stream_of(folder).map(fail)), 2))
+        drain(loader_of(Dataset(stream_of(folder).map(fail)), 2))
 
 
 KILLED = """
