@@ -13,7 +13,7 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(NATIVE)
 .PHONY: help demo test check lint types layers stubs vectors peers bench docs clean
 
 help:
-	@echo 'make demo     show what an order does, and prove a resume under another world'
+	@echo 'make demo     show an order, then pack, stream, kill and resume a small dataset'
 	@echo 'make test     run every test'
 	@echo 'make check    what CI runs: lint, types, layers, tests'
 	@echo 'make peers    install the peers, one venv each under bench/; tests of interchange need them'
@@ -45,6 +45,7 @@ $(VENV)/stamp-%: $(VENV)/stamp-package
 
 demo: $(VENV)/stamp-package
 	@$(BIN)/python examples/order_demo.py
+	@$(BIN)/python examples/stream_demo.py
 
 test: $(VENV)/stamp-test
 	@tools/system_packages tests/system-packages.txt

@@ -17,13 +17,33 @@ from tombola.plan import Cursor, Plan, World
 
 __version__ = "0.1.0"
 
-__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "Writer", "__version__"]
+__all__ = [
+    "Batch",
+    "Cursor",
+    "Global",
+    "Lanes",
+    "Layout",
+    "Permutation",
+    "Plan",
+    "Reading",
+    "Sequential",
+    "Stream",
+    "World",
+    "Writer",
+    "__version__",
+]
 
 if TYPE_CHECKING:
     from tombola.formats import Writer
+    from tombola.stream import Batch, Reading, Stream
 
 # Rooms that a program which only plans need not load.
-_LATER = {"Writer": "tombola.formats"}
+_LATER = {
+    "Batch": "tombola.stream",
+    "Reading": "tombola.stream",
+    "Stream": "tombola.stream",
+    "Writer": "tombola.formats",
+}
 
 
 def __getattr__(name: str) -> Any:

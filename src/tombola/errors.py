@@ -17,6 +17,8 @@
     │   ├── HashError                bytes that differ from their hash
     │   └── ShardError               a shard that is cut short, or whose header or offsets lie
     ├── CursorError (ValueError)     a cursor does not belong to this run
+    ├── StreamError                  a stream cannot go on: closed, replaced by a newer iteration, or kept waiting
+    ├── MapError                     a mapped function failed: has record
     └── MissingExtra (ImportError)   an optional dependency is not installed
 
 Every message says what happened, to which thing, and what to do next.
@@ -36,6 +38,7 @@ __all__ = [
     "InputError",
     "LayoutError",
     "ManifestError",
+    "MapError",
     "MissingError",
     "MissingExtra",
     "OrderError",
@@ -43,6 +46,7 @@ __all__ = [
     "PlanError",
     "ShardError",
     "StoreError",
+    "StreamError",
     "TombolaError",
     "UnsafeError",
     "ValueTypeError",
@@ -76,6 +80,18 @@ class PlanError(InputError):
 
 class CursorError(TombolaError, ValueError):
     """A cursor does not belong to this run."""
+
+
+class StreamError(TombolaError):
+    """A stream cannot go on: it was closed, a newer iteration took its place, or nothing came for too long."""
+
+
+class MapError(TombolaError):
+    """A mapped function failed: has `record`, the number in the dataset, where the function takes one record."""
+
+    def __init__(self, message: str, *, record: int | None = None) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class MissingExtra(TombolaError, ImportError):
