@@ -28,7 +28,8 @@ from tombola.stream._stats import Counters, Stats
 from tombola.stream._stretch import stretches
 
 _log = logging.getLogger("tombola.stream")
-_SLAB_BYTES = 2 << 20
+# A hand-over between threads costs about as much as copying a few hundred kilobytes.
+_SLAB_BYTES = 8 << 20
 _MANIFEST = "manifest"
 BatchSize = int | Sequence[tuple[int, int, int]]
 Tail = Literal["drop", "pad", "short"]
