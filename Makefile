@@ -75,6 +75,12 @@ peers: $(VENV)/stamp-package
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
+	@$(BIN)/python bench/manifest.py
+	@$(BIN)/python bench/gather.py
+	@$(BIN)/python bench/quality.py
+	@$(BIN)/python bench/score_speed.py
+	@$(BIN)/python bench/exact.py
+	@$(BIN)/python bench/mixture.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

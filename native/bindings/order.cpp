@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "keys.hpp"
 #include "lanes.hpp"
 #include "parallel.hpp"
 #include "permutation.hpp"
@@ -23,7 +22,7 @@ namespace {
 
 using In = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // fewer indices than this are not worth a thread
+constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // fewer numbers than this are not worth a thread
 
 void same_size(const In& in, const Out& out) {
   if (in.shape(0) != out.shape(0)) throw std::invalid_argument("in and out differ in length");
@@ -51,8 +50,6 @@ nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>> give(std::vector<std::int64_t>
 }  // namespace
 
 void bind_order(nb::module_& m) {
-  m.def("child", &tombola::child, "key"_a, "i"_a, "The i-th child of a 64-bit key.");
-
   nb::class_<Permutation>(m, "Permutation", "A keyed bijection on 0…n−1.")
       .def(nb::init<std::int64_t, std::uint64_t>(), "n"_a, "key"_a)
       .def("at_one", [](const Permutation& p, std::int64_t i) { return p.at(i); }, "i"_a)
@@ -62,7 +59,7 @@ void bind_order(nb::module_& m) {
           [](const Permutation& p, In in, Out out, int threads) {
             each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) { p.at(from, to, n); });
           },
-          "indices"_a, "out"_a, "threads"_a)
+          "inputs"_a, "out"_a, "threads"_a)
       .def(
           "find",
           [](const Permutation& p, In in, Out out, int threads) {
@@ -90,8 +87,7 @@ void bind_order(nb::module_& m) {
             nb::gil_scoped_release unlocked;
             new (self) Line(data, units, lanes, home_key, threads);
           },
-          "starts"_a, "lanes"_a, "home_key"_a, "threads"_a, nb::keep_alive<1, 2>())
-      .def_prop_ro("parts", [](const Line& line) { return line.parts(); });
+          "starts"_a, "lanes"_a, "home_key"_a, "threads"_a, nb::keep_alive<1, 2>());
 
   nb::class_<LaneEpoch>(m, "LaneEpoch", "One epoch of the lanes order.")
       .def(

@@ -7,10 +7,13 @@
 32
 """
 
-from tombola.formats import Writer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
-from tombola.stream import Batch, Reading, Stream
 
 __version__ = "0.1.0"
 
@@ -29,3 +32,21 @@ __all__ = [
     "Writer",
     "__version__",
 ]
+
+if TYPE_CHECKING:
+    from tombola.formats import Writer
+    from tombola.stream import Batch, Reading, Stream
+
+# Rooms that a program which only plans need not load.
+_LATER = {
+    "Batch": "tombola.stream",
+    "Reading": "tombola.stream",
+    "Stream": "tombola.stream",
+    "Writer": "tombola.formats",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'tombola' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tombola.cli import _cat, _head, _info, _order, _verify, _where
+from tombola.cli import _cat, _head, _info, _order, _score, _verify, _where
 from tombola.errors import TombolaError
 
 # Each has add(commands), which sets `run` as the default of its parser.
-_COMMANDS = (_info, _head, _cat, _verify, _where, _order)
+_COMMANDS = (_info, _head, _cat, _verify, _where, _order, _score)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except TombolaError as error:
         print(f"tombola: error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        what = f": {error}" if str(error) else ""
+        print(f"tombola: error: there is not enough memory{what}; ask for fewer shards or positions", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # `tombola … | head` closed the pipe: that is no failure, but Python would complain once more at exit.

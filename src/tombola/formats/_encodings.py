@@ -20,7 +20,7 @@ import numpy as np
 
 from tombola.errors import DataError, FormatError, ValueTypeError
 from tombola.formats import _images
-from tombola.formats._ndarrays import array_spec, decode_array, encode_array
+from tombola.formats._ndarrays import array_spec, decode_array, encode_array, little
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[memoryview], Any]
@@ -137,7 +137,7 @@ def _decode_str(data: memoryview) -> str:
 
 @lru_cache(maxsize=32)
 def _number(name: str) -> Encoding:
-    dtype = np.dtype(_NUMBERS[name]).newbyteorder("<")
+    dtype = little(_NUMBERS[name])
     kind = dtype.type
     finite_max = float(np.finfo(dtype).max) if dtype.kind == "f" else math.inf
     low, high = (0, 0) if dtype.kind == "f" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
@@ -152,9 +152,14 @@ def _number(name: str) -> Encoding:
         if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
             raise wrong_type(value, "a float")
         # Rounding to the column's precision is what a float column means. Becoming infinite is not.
-        if math.isfinite(value) and abs(float(value)) > finite_max:
+        try:
+            number = float(value)
+            fits = not math.isfinite(number) or abs(number) <= finite_max
+        except OverflowError:
+            fits = False
+        if not fits:
             raise ValueTypeError(f"{value} does not fit; the largest is {finite_max}")
-        return np.asarray(value, dtype).tobytes()
+        return np.asarray(number, dtype).tobytes()
 
     def decode(data: memoryview) -> Any:
         if len(data) != dtype.itemsize:

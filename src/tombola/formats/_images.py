@@ -53,8 +53,11 @@ def decode_pil(data: memoryview) -> Any:
     try:
         width, height, length = struct.unpack_from("<3I", data)
         mode = str(data[12 : 12 + length], "ascii")
+        # No mode has less than a bit a pixel. Pillow makes the image before it looks at the bytes.
+        if width * height > 8 * len(data):
+            raise ValueError(f"{width} times {height} pixels out of {len(data)} bytes")
         return pillow.Image.frombytes(mode, (width, height), bytes(data[12 + length :]))
-    except (struct.error, ValueError, KeyError, MemoryError) as error:
+    except (struct.error, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise DataError(f"the image's header does not fit its bytes: {error}") from error
 
 

@@ -23,8 +23,14 @@ _CODES = {
     "float64": 66,
 }
 _NAMES = {code: name for name, code in _CODES.items()}
-_WIDTHS = tuple(np.dtype(name).newbyteorder("<") for name in ("uint8", "uint16", "uint32", "uint64"))
+_WIDTHS = tuple(map(np.dtype, ("<u1", "<u2", "<u4", "<u8")))
 _DIMENSIONS_MAX = 63
+
+
+def little(name: str) -> np.dtype[Any]:
+    """The little-endian dtype of a name; by way of its code, so that it is the plain one on most machines."""
+    return np.dtype(np.dtype(name).newbyteorder("<").str)
+
 
 Dtype = np.dtype[Any] | None
 Shape = tuple[int, ...] | None
@@ -34,7 +40,7 @@ def array_spec(name: str, rest: list[str]) -> tuple[Dtype, Shape]:
     """The dtype and shape that an encoding's name fixes; None for what it leaves to each value."""
     if len(rest) > 2 or (rest and rest[0] not in _CODES):
         raise FormatError(f"{name!r} is no encoding: write ndarray[:dtype[:d0,d1,…]] with a dtype of {sorted(_CODES)}")
-    dtype = np.dtype(rest[0]).newbyteorder("<") if rest else None
+    dtype = little(rest[0]) if rest else None
     if len(rest) < 2:
         return dtype, None
     try:
@@ -74,7 +80,7 @@ def read_head(data: memoryview, dtype: Dtype, shape: Shape) -> tuple[int, np.dty
     if dtype is None:
         if len(data) < 1 or data[0] not in _NAMES:
             raise DataError("the array's first byte names no dtype")
-        dtype, at = np.dtype(_NAMES[data[0]]).newbyteorder("<"), 1
+        dtype, at = little(_NAMES[data[0]]), 1
     if shape is None:
         if len(data) < at + 1:
             raise DataError("the array ends before its shape")

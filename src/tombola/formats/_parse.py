@@ -128,6 +128,8 @@ class _Column:
                 column = self.hashes[name] = []
             if len(column) < count:
                 column.extend([""] * (count - len(column)))
+            if type(digest) is not str or not digest:
+                raise FormatError(f"its {name} hash is {digest!r}; it must be a string that is not empty")
             column.append(digest)
 
     def files(self, uri: str) -> Files:

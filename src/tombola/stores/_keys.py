@@ -7,7 +7,7 @@ import re
 from tombola.errors import StoreError
 
 # A drive letter's colon is only refused in front: names of shards may hold one elsewhere.
-_BAD = re.compile(r"^/|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|(?:^|/)(?:\.{0,2})(?:/|$)")
+_BAD = re.compile(r"^/|^[A-Za-z]:|\\|[\x00-\x1f\x7f\ud800-\udfff]|(?:^|/)(?:\.{0,2})(?:/|$)")
 
 
 def is_key(text: object) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -137,7 +136,7 @@ class LocalStore(Store):
     def write(self, key: str, data: Bytes) -> None:
         """Writes aside, then renames: a reader sees the old file, or the new one whole."""
         path = self._path(key)
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_TEMPORARY}")
+        aside = path.with_name(f".{path.name}.{os.urandom(8).hex()}{_TEMPORARY}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:

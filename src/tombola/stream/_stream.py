@@ -85,8 +85,8 @@ class Stream:
     ...         writer.write({"text": f"record {number}", "label": number})
     >>> stream = Stream(folder, batch_size=8, seed=7)
     >>> batches = list(stream)
-    >>> len(batches), batches[0]["label"].dtype, len(batches[0]["text"])
-    (12, dtype('<i8'), 8)
+    >>> len(batches), batches[0]["label"].shape, len(batches[0]["text"])
+    (12, (8,), 8)
     >>> batches[0]["text"][0] == f"record {batches[0].records[0]}"
     True
     >>> resumed = Stream(folder, batch_size=8, seed=7, cursor=batches[4].cursor)
