@@ -22,7 +22,7 @@ class Batch:
 
     columns
         Name → values: one array where all values have one dtype and shape, a `Ragged` (bytes and offsets) otherwise.
-        Arrays of neighbouring batches may share memory of about a megabyte: copy what you keep for long.
+        Arrays of neighbouring batches may share a few megabytes of memory: copy what you keep for long.
     records, positions
         The number in the dataset of each row's record, and the position of the epoch it comes from.
     epoch, step

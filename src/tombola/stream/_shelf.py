@@ -143,12 +143,9 @@ class _Uses:
         order, world = plan.order, plan.world
         visits = order.visits(epoch)
         mine = visits.last >= position
-        if order.run == 1:
-            # Lane c and reader r meet where r ≡ c modulo their counts' greatest common divisor.
-            common = math.gcd(order.lanes, world.readers)
-            mine &= visits.lane % common == world.reader % common
-        elif order.lanes % (world.readers * order.run) == 0:
-            mine &= visits.lane // order.run % world.readers == world.reader
+        # Lane c and reader r meet where r ≡ c modulo their counts' greatest common divisor.
+        common = math.gcd(order.lanes, world.readers)
+        mine &= visits.lane % common == world.reader % common
         by = np.argsort(visits.first[mine], kind="stable")
         self = cls()
         self._shard, self._first, self._last = (
