@@ -139,7 +139,7 @@ TRIPLES = Layout.equal(3 * GROUPS, LONG)
 
 
 def two_open() -> Ints:
-    """Shards in threes, a read first and last, so that 2 shards are open on average; three fill a group of positions."""
+    """Shards in threes, a read first and last, so that 2 shards are open on average."""
     b, out = LONG, []
     for group in range(GROUPS):
         one = [0] * (b - 1) + [1] * (b - 1) + [2] * (b - 1) + [1, 2, 0]
@@ -279,7 +279,7 @@ def test_intervals_of_grouped_shards_hold_the_modelled_design_effect() -> None:
 
 def test_the_model_of_grouped_shards_is_what_is_measured() -> None:
     off = np.array([s["deff"] - s["deff_model"] for s in grouped_scores()])
-    assert abs(stats.ttest_1samp(off, 0).pvalue) > RARE
+    assert stats.ttest_1samp(off, 0).pvalue > RARE
     assert abs(off.mean()) < 0.1 * np.mean([s["deff"] for s in grouped_scores()])
 
 
@@ -308,6 +308,8 @@ def test_normal_scores_have_the_tail_of_students_t() -> None:
             if n.perfect is None or n.error <= n.perfect_error or not 2 <= n.freedom <= 8:
                 continue
             t = (n.value - n.perfect) / n.error
+            if abs(t) > 8:  # the approximation is good to a few parts in a hundred up to here
+                continue
             exact = np.sign(t) * stats.norm.isf(stats.t.sf(abs(t), n.freedom))
             assert n.z_bias == pytest.approx(exact, rel=0.03, abs=0.01), n
             seen += 1
