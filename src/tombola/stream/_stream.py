@@ -170,7 +170,8 @@ class Stream:
             known = {**order.fingerprint, "tail": self._tail}
             if _MANIFEST in cursor.fingerprint:
                 known[_MANIFEST] = dataset.digest
-            cursor.check(known)
+            # A cursor keeps its fingerprint read-only, with tuples for lists: only the like compares equal.
+            cursor.check(replace(cursor, fingerprint=known).fingerprint)
             rest = {key: value for key, value in cursor.fingerprint.items() if key != _MANIFEST}
             cursor = replace(cursor, fingerprint=rest)
         plan = Plan(order, world, size, tail=self._tail, cursor=cursor)
