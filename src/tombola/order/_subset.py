@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
-from tombola._ints import THREADS, Ints, IntsLike, integer, integers
+from tombola._ints import THREADS, Ints, IntsLike, flat_array, integer, integers
 from tombola.errors import OrderError
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
@@ -78,6 +78,10 @@ class Kept:
         >>> Kept.where(lambda ids: ids % 3 == 0, records=8).ids().tolist()
         [0, 3, 6]
         """
+        if not callable(predicate):
+            raise OrderError(
+                f"the predicate is {predicate!r}; give a function of an array of record numbers, or use Kept.of"
+            )
         count = integer(records, "records", 0, 2**48, OrderError)
         mask = np.empty(count, np.bool_)
         for start in range(0, count, _AT_ONCE):
@@ -201,9 +205,14 @@ class Subset(OrderSpec):
         object.__setattr__(self, "base", spec_of(self.base, "base"))
         if isinstance(self.kept, (Kept, str, os.PathLike)):
             return
-        if not isinstance(self.kept, (Sequence, np.ndarray)):
+        binary = isinstance(self.kept, (bytes, bytearray, memoryview))
+        if binary or not isinstance(self.kept, (Sequence, np.ndarray)):
             raise OrderError(f"kept is {self.kept!r}; give a Kept, a list of record numbers, or the path of a file")
-        object.__setattr__(self, "kept", tuple(self.kept))
+        first: Any = next(iter(np.ravel(self.kept) if isinstance(self.kept, np.ndarray) else self.kept), None)
+        if isinstance(first, (bool, np.bool_)):
+            raise OrderError("kept is a list of booleans; for one boolean a record, give Kept.mask(kept)")
+        given = flat_array(self.kept, "record", OrderError)
+        object.__setattr__(self, "kept", tuple(given.reshape(-1).tolist()))
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON; of what is kept only the counts and a digest."""
