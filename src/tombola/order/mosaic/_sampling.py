@@ -65,7 +65,7 @@ def weigh(
             raise OrderError(f"{what} is {given!r}; give a list with a number for each stream, or None")
         if given is not None and len(given) != count:
             raise OrderError(f"{what} has {len(given)} entries for {count} streams; give one for each, or None")
-    absolute = any(v is not None for given in (repeat, choose) for v in given or ())
+    absolute = any(v is not None for given in (repeat, choose) if given is not None for v in given)
     if proportion is not None and any(p is not None for p in proportion):
         if absolute:
             raise OrderError("some streams have a proportion and others repeat or choose; weigh all in the same way")
