@@ -198,7 +198,8 @@ void bind_combine(nb::module_& m) {
             nb::gil_scoped_release unlocked;
             tombola::check_one_below(stream, w.streams(), "stream");
             // A stream's own layout may list its records several times over, but never more often than a pass is long.
-            const std::int64_t copies = std::max<std::int64_t>(1, w.length(stream) / std::max<std::int64_t>(1, w.own_records(stream)));
+            const std::int64_t own = std::max<std::int64_t>(1, w.own_records(stream));
+            const std::int64_t copies = std::max<std::int64_t>(1, w.length(stream) / own);
             tombola::check_below(values.data(), static_cast<std::int64_t>(values.shape(0)),
                                  w.own_records(stream) * copies, "record of a stream");
             w.to_records(stream, values.data(), static_cast<std::int64_t>(values.shape(0)));
