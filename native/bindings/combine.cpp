@@ -3,11 +3,14 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bitmap.hpp"
+#include "checks.hpp"
 #include "combine.hpp"
 #include "parallel.hpp"
 #include "weave.hpp"
@@ -31,12 +34,13 @@ void same_size(std::size_t one, std::size_t two) {
 }
 
 template <class Function>
-void each(const In& in, const Out& out, int threads, const Function& function) {
+void each(const In& in, const Out& out, int threads, std::int64_t end, const char* what, const Function& function) {
   same_size(in.shape(0), out.shape(0));
   const std::int64_t* from = in.data();
   std::int64_t* to = out.data();
   const auto count = static_cast<std::int64_t>(out.shape(0));
   nb::gil_scoped_release unlocked;
+  tombola::check_below(from, count, end, what);
   tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = function(from[i]);
   });
@@ -61,8 +65,11 @@ void bind_combine(nb::module_& m) {
           [](Units* self, In unit_start, In unit_shard, Flags unit_whole, In shard_start, std::uint64_t key) {
             same_size(unit_start.shape(0), unit_shard.shape(0) + 1);
             same_size(unit_shard.shape(0), unit_whole.shape(0));
+            const auto units = static_cast<std::int64_t>(unit_shard.shape(0));
+            const auto shards = static_cast<std::int64_t>(shard_start.shape(0)) - 1;
+            tombola::check_below(unit_shard.data(), units, shards, "shard");
             new (self) Units{unit_start.data(),  unit_shard.data(), unit_whole.data(),
-                             shard_start.data(), static_cast<std::int64_t>(unit_shard.shape(0)), key};
+                             shard_start.data(), units, shards, key};
           },
           "unit_start"_a, "unit_shard"_a, "unit_whole"_a, "shard_start"_a, "key"_a, nb::keep_alive<1, 2>(),
           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
@@ -74,6 +81,7 @@ void bind_combine(nb::module_& m) {
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
             nb::gil_scoped_release unlocked;
+            tombola::check_below(from, count, u.unit_start[u.units], "place on the line");
             tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
               u.at(from + begin, to + begin, end - begin);
             });
@@ -85,7 +93,10 @@ void bind_combine(nb::module_& m) {
             same_size(shard.shape(0), out.shape(0));
             same_size(offset.shape(0), out.shape(0));
             nb::gil_scoped_release unlocked;
+            tombola::check_below(shard.data(), static_cast<std::int64_t>(shard.shape(0)), u.shards, "shard");
             for (std::size_t i = 0; i < out.shape(0); ++i) {
+              const std::int64_t* start = u.shard_start + shard.data()[i];
+              tombola::check_one_below(offset.data()[i], start[1] - start[0], "place in a shard");
               out.data()[i] = u.find_in_fraction(shard.data()[i], offset.data()[i]);
             }
           },
@@ -140,6 +151,7 @@ void bind_combine(nb::module_& m) {
           "set_shards",
           [](Weave& w, std::int64_t stream, In first_of, In record_of, std::int64_t records) {
             same_size(first_of.shape(0), record_of.shape(0));
+            tombola::check_one_below(stream, w.streams(), "stream");
             w.set_shards(stream, first_of.data(), record_of.data(), static_cast<std::int64_t>(first_of.shape(0)),
                          records);
           },
@@ -154,6 +166,7 @@ void bind_combine(nb::module_& m) {
             std::int64_t *i = stream.data(), *p = pass.data(), *q = at.data();
             const auto count = static_cast<std::int64_t>(positions.shape(0));
             nb::gil_scoped_release unlocked;
+            tombola::check_below(from, count, w.epoch_records(), "position");
             tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
               w.map(from + begin, end - begin, epoch, i + begin, p + begin, q + begin);
             });
@@ -165,6 +178,8 @@ void bind_combine(nb::module_& m) {
             same_size(lane.shape(0), positions.shape(0));
             same_size(place.shape(0), positions.shape(0));
             nb::gil_scoped_release unlocked;
+            tombola::check_one_below(stream, w.streams(), "stream");
+            tombola::check_below(lane.data(), static_cast<std::int64_t>(lane.shape(0)), w.lanes(), "lane");
             w.unmap(stream, lane.data(), place.data(), static_cast<std::int64_t>(lane.shape(0)), epoch,
                     positions.data());
           },
@@ -181,6 +196,12 @@ void bind_combine(nb::module_& m) {
           "to_records",
           [](const Weave& w, std::int64_t stream, Out values) {
             nb::gil_scoped_release unlocked;
+            tombola::check_one_below(stream, w.streams(), "stream");
+            // A stream's own layout may list its records several times over, but never more often than a pass is long.
+            const std::int64_t own = std::max<std::int64_t>(1, w.own_records(stream));
+            const std::int64_t copies = std::max<std::int64_t>(1, w.length(stream) / own);
+            tombola::check_below(values.data(), static_cast<std::int64_t>(values.shape(0)),
+                                 w.own_records(stream) * copies, "record of a stream");
             w.to_records(stream, values.data(), static_cast<std::int64_t>(values.shape(0)));
           },
           "stream"_a, "values"_a)
@@ -190,12 +211,20 @@ void bind_combine(nb::module_& m) {
              const std::vector<std::pair<std::vector<std::int64_t>, std::vector<const LaneEpoch*>>>& sources, Out out, int threads) {
             if (step < 1 || w.lanes() % step != 0) throw std::invalid_argument("step must divide the lanes");
             std::vector<Weave::Source> from;
+            same_size(sources.size(), static_cast<std::size_t>(w.streams()));
             for (const auto& [numbers, passes] : sources) {
               same_size(numbers.size(), passes.size());
+              const auto stream = static_cast<std::int64_t>(from.size());
+              for (const LaneEpoch* pass : passes) {
+                if (pass->line().lanes() != w.lanes() || pass->line().records() != w.length(stream)) {
+                  throw std::invalid_argument("a pass of stream " + std::to_string(stream) + " has another length");
+                }
+              }
               from.push_back({numbers, passes});
             }
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
+            tombola::check_range_below(start, step, count, w.epoch_records(), "position");
             nb::gil_scoped_release unlocked;
             w.slice(start, step, count, epoch, from, to, threads);
           },
@@ -216,13 +245,13 @@ void bind_combine(nb::module_& m) {
       .def(
           "rank",
           [](const Bitmap& b, In places, Out out, int threads) {
-            each(places, out, threads, [&](std::int64_t place) { return b.rank(place); });
+            each(places, out, threads, b.places() + 1, "place", [&](std::int64_t place) { return b.rank(place); });
           },
           "places"_a, "out"_a, "threads"_a, "How many bits are set before each place.")
       .def(
           "select",
           [](const Bitmap& b, In numbers, Out out, int threads) {
-            each(numbers, out, threads, [&](std::int64_t number) { return b.select(number); });
+            each(numbers, out, threads, b.count(), "number of a kept record", [&](std::int64_t number) { return b.select(number); });
           },
           "numbers"_a, "out"_a, "threads"_a, "The places of the set bits with these numbers.");
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checks.hpp"
 #include "lanes.hpp"
 #include "parallel.hpp"
 #include "permutation.hpp"
@@ -29,12 +30,13 @@ void same_size(const In& in, const Out& out) {
 }
 
 template <class Function>
-void each(const In& in, const Out& out, int threads, const Function& function) {
+void each(const In& in, const Out& out, int threads, std::int64_t end, const char* what, const Function& function) {
   same_size(in, out);
   const std::int64_t* from = in.data();
   std::int64_t* to = out.data();
   const auto count = static_cast<std::int64_t>(in.shape(0));
   nb::gil_scoped_release unlocked;
+  tombola::check_below(from, count, end, what);
   tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
     function(from + begin, to + begin, end - begin);
   });
@@ -52,18 +54,24 @@ nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>> give(std::vector<std::int64_t>
 void bind_order(nb::module_& m) {
   nb::class_<Permutation>(m, "Permutation", "A keyed bijection on 0…n−1.")
       .def(nb::init<std::int64_t, std::uint64_t>(), "n"_a, "key"_a)
-      .def("at_one", [](const Permutation& p, std::int64_t i) { return p.at(i); }, "i"_a)
-      .def("find_one", [](const Permutation& p, std::int64_t j) { return p.find(j); }, "j"_a)
+      .def("at_one", [](const Permutation& p, std::int64_t i) {
+        tombola::check_one_below(i, p.size(), "position");
+        return p.at(i);
+      }, "i"_a)
+      .def("find_one", [](const Permutation& p, std::int64_t j) {
+        tombola::check_one_below(j, p.size(), "value");
+        return p.find(j);
+      }, "j"_a)
       .def(
           "at",
           [](const Permutation& p, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) { p.at(from, to, n); });
+            each(in, out, threads, p.size(), "position", [&](auto* from, auto* to, std::int64_t n) { p.at(from, to, n); });
           },
           "inputs"_a, "out"_a, "threads"_a)
       .def(
           "find",
           [](const Permutation& p, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) { p.find(from, to, n); });
+            each(in, out, threads, p.size(), "value", [&](auto* from, auto* to, std::int64_t n) { p.find(from, to, n); });
           },
           "values"_a, "out"_a, "threads"_a)
       .def(
@@ -71,6 +79,7 @@ void bind_order(nb::module_& m) {
           [](const Permutation& p, std::int64_t first, Out out, int threads) {
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
+            tombola::check_range_below(first, 1, count, p.size(), "position");
             nb::gil_scoped_release unlocked;
             tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
               p.run(first + begin, end - begin, to + begin);
@@ -104,7 +113,7 @@ void bind_order(nb::module_& m) {
       .def(
           "at",
           [](const LaneEpoch& e, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) {
+            each(in, out, threads, e.line().records(), "position", [&](auto* from, auto* to, std::int64_t n) {
               for (std::int64_t i = 0; i < n; ++i) to[i] = e.at(from[i]);
             });
           },
@@ -112,7 +121,7 @@ void bind_order(nb::module_& m) {
       .def(
           "find",
           [](const LaneEpoch& e, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) {
+            each(in, out, threads, e.line().records(), "record", [&](auto* from, auto* to, std::int64_t n) {
               for (std::int64_t i = 0; i < n; ++i) to[i] = e.find(from[i]);
             });
           },
@@ -123,6 +132,7 @@ void bind_order(nb::module_& m) {
             if (step < 1 || e.line().lanes() % step != 0) throw std::invalid_argument("step must divide the lanes");
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
+            tombola::check_range_below(start, step, count, e.line().records(), "position");
             nb::gil_scoped_release unlocked;
             e.slice(start, step, count, to, threads);
           },

@@ -11,6 +11,7 @@ class Bitmap {
   Bitmap(const std::uint64_t* words, std::int64_t count);  // the words must outlive it
 
   std::int64_t count() const { return before_.back(); }
+  std::int64_t places() const { return size_ * 64; }
   std::int64_t rank(std::int64_t place) const;  // set bits before it; place may be the end
   std::int64_t select(std::int64_t number) const;  // 0 ≤ number < count()
 

@@ -21,6 +21,7 @@ struct Units {
   const std::uint8_t* unit_whole;
   const std::int64_t* shard_start;  // shards + 1
   std::int64_t units;
+  std::int64_t shards;
   std::uint64_t key;
 
   void at(const std::int64_t* on_line, std::int64_t* records, std::int64_t count) const;

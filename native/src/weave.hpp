@@ -51,6 +51,10 @@ class Weave {
 
   std::int64_t lanes() const { return lanes_; }
   std::int64_t streams() const { return static_cast<std::int64_t>(lengths_.size()); }
+  std::int64_t epoch_records() const { return epoch_records_; }
+  std::int64_t length(std::int64_t stream) const { return lengths_[static_cast<std::size_t>(stream)]; }
+  // Records that `to_records` knows: those of the stream's own layout.
+  std::int64_t own_records(std::int64_t stream) const { return shards_[static_cast<std::size_t>(stream)].records; }
 
   struct Spot {
     std::int64_t stream, place;  // place: of the stream's lane, counted from the start of the run

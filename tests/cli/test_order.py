@@ -63,6 +63,16 @@ def test_head(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "2,3", "--head", "0")["positions"] == []
 
 
+def test_the_summary_of_an_epoch_that_is_not_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["8x50+4x50", "--order", "concatenation", "--option", 'takes=[{},{"repeat":2.5}]']
+    found = printed(capsys, *words)
+    assert (found["records"], found["epoch_records"]) == (600, 900)
+    assert main(["order", *words]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["records", "600"] in lines
+    assert ["epoch", "900", "positions"] in lines
+
+
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["200x50", "--lanes", "16", "--ranks", "8", "--nodes", "2", "--batch-size", "64", "--seed", "1"]
     found = printed(capsys, *words)
@@ -151,7 +161,7 @@ def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixtur
     [
         (["10x0"], "holds no records"),
         (["10x5+10*2"], "'10*2' is not understood"),
-        (["10x5+10x5", "--order", "mixture", "--option", "weights=[1,0,1]"], "stream 2 holds no records"),
+        (["10x5+10x5", "--order", "mixture", "--option", "weights=[1,0,1]"], "3 weights for 2 streams"),
         (["10x5", "--order", "subset", "--option", "kept=none.npz"], "none.npz"),
         (["10*10"], "10*10"),
         (["4294967295x1"], "more than the 100000000 shards"),

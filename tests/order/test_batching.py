@@ -306,7 +306,7 @@ TWO = layout_of(2, 3, records=10)
         (lambda: Stratified(8, Mixture((1, 1), schedule=((12, (1, 2)),))).over(TWO), "in the middle of a batch of 8"),
         (lambda: DevicePerStream(8, Mixture((1, 1), schedule=((12, (1, 2)),))).over(TWO), "middle of a run of 8"),
         (lambda: DevicePerStream(5, Mixture((1, 1), epoch_records=5)).over(TWO), "at least 60"),
-        (lambda: Stratified(8, Mixture((1, 0, 1))).over(TWO), "stream 2 holds no records"),
+        (lambda: Stratified(8, Mixture((1, 0, 1))).over(TWO), "3 weights for 2 streams"),
         (lambda: Stratified(8, Concatenation((Take(),))).over(TWO), "1 entries for 2 streams"),
         (lambda: PerStream(8).over(Layout([0, 0])), "no records"),
     ],

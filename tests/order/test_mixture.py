@@ -255,10 +255,17 @@ TWO = Layout([9, 9, 0], streams=[0, 1, 2])
         (lambda: Mixture((1, 1), schedule=(5,)), "the entry 5"),  # type: ignore[arg-type]
         (lambda: Mixture((1, 1), schedule=5), "schedule is 5"),  # type: ignore[arg-type]
         (lambda: Mixture((1, 1), epoch_records=0), "epoch_records is 0"),
-        (lambda: Mixture((1,)).over(TWO), "1 entries for 3 streams"),
+        (lambda: Mixture((10**400, 10**400)), "a number of 1329 bits"),
+        (lambda: Mixture((-(10**400), 1)), "not below 0"),
+        (lambda: Mixture(np.array(3.0)), "give a list with a number for each stream"),  # type: ignore[arg-type]
+        (lambda: Mixture(np.ones((2, 2))), "give a list with a number for each stream"),  # type: ignore[arg-type]
+        (lambda: Mixture(b"ab"), "give a list with a number for each stream"),  # type: ignore[arg-type]
+        (lambda: Mixture(3), "give a list with a number for each stream"),  # type: ignore[arg-type]
+        (lambda: Mixture((1, None)), "weight 1 of weights is None"),  # type: ignore[arg-type]
+        (lambda: Mixture((1,)).over(TWO), "1 weights for 3 streams"),
         (lambda: Mixture((1, 1, 1)).over(TWO), "stream 2 holds no records, but has a weight above 0"),
         (lambda: Mixture((1, 1, 0), schedule=((5, (1, 1, 1)),)).over(TWO), "stream 2 holds no records"),
-        (lambda: Mixture((1, 1, 0, 1)).over(TWO), "stream 3 holds no records"),
+        (lambda: Mixture((1, 1, 0, 1)).over(TWO), "4 weights for 3 streams"),
         (lambda: Mixture((1, 1, 0), epoch_records=3, base=Lanes(lanes=4)).over(TWO), "there are 4 lanes"),
         (lambda: Mixture((1, 1, 0), base=Passes(5, Lanes(lanes=2))).over(TWO), "cannot be the base of streams"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import epochs, lane_specs, layouts, seeds
 from tombola.errors import CursorError, OrderError
-from tombola.order import Concatenation, Kept, Lanes, Layout, Mixture, Order, OrderSpec, Subset, Take
+from tombola.order import Concatenation, Kept, Lanes, Layout, Mixture, Order, OrderSpec, Passes, Subset, Take, make_spec
 from tombola.plan import Plan, World
 from tombola.testing import OrderTests
 
@@ -138,6 +139,38 @@ def test_files(tmp_path: Path) -> None:
             Kept.load(tmp_path / name)
 
 
+def test_the_options_of_a_file_make_the_order_again(tmp_path: Path) -> None:
+    kept, layout = Kept.of(range(0, 100, 7), records=100), Layout.equal(10, 10)
+    kept.save(tmp_path / "kept.npz")
+    order = Subset(tmp_path / "kept.npz", Lanes(lanes=2)).over(layout, seed=1)
+    for spec in (order.spec, Passes(20, order.spec)):
+        options = json.loads(json.dumps(spec.over(layout, seed=1).spec.options()))
+        again = make_spec(spec.name, **options)
+        assert again == spec
+        assert again.over(layout, seed=1) == spec.over(layout, seed=1)
+        assert again.over(layout, seed=1).spec.options() == options
+    # Where the file lies does not decide the order: a run resumes when it has moved, and not when it has changed.
+    cursor = Plan(order, batch_size=4).batch(1).cursor
+    (tmp_path / "kept.npz").rename(tmp_path / "moved.npz")
+    moved = Subset(str(tmp_path / "moved.npz"), Lanes(lanes=2)).over(layout, seed=1)
+    assert moved.fingerprint == order.fingerprint
+    assert Plan(moved, cursor=cursor).start == (0, 2)
+    (~kept).save(tmp_path / "kept.npz")
+    with pytest.raises(OrderError, match=r"kept\.npz holds other records"):
+        make_spec("subset", **order.spec.options())
+    with pytest.raises(OrderError, match="a digest, which does not hold them"):
+        make_spec("subset", **Subset(kept).options())
+
+
+def test_bitmaps_of_equal_words_differ_by_their_records() -> None:
+    words = np.array([5], np.uint64)
+    few, many = Kept(words, 10), Kept(words, 11)
+    assert few.ids().tolist() == many.ids().tolist()
+    assert few.digest != many.digest
+    assert few != many
+    assert few.digest == Kept.of([0, 2], records=10).digest
+
+
 LAYOUT = Layout([5, 5])
 
 
@@ -155,6 +188,11 @@ LAYOUT = Layout([5, 5])
         (lambda: Kept(np.zeros(2, np.uint64), 10), "is 1 words"),
         (lambda: Kept.of([1], records=10) & Kept.of([1], records=11), "cannot be combined"),
         (lambda: Subset(5), "kept is 5"),  # type: ignore[arg-type]
+        (lambda: Subset(b"ab"), "kept is b'ab'"),  # type: ignore[arg-type]
+        (lambda: Subset(np.ones(10, bool)), "Kept.mask"),  # type: ignore[arg-type]
+        (lambda: Subset([True, False]), "Kept.mask"),
+        (lambda: Subset([[1], [2, 3]]), "lists of unequal length"),  # type: ignore[list-item]
+        (lambda: Kept.where(3, records=5), "the predicate is 3"),  # type: ignore[arg-type]
         (lambda: Subset([]).over(LAYOUT), "none of the 10 records is kept"),
         (lambda: Subset([10]).over(LAYOUT), "record 10 is outside"),
         (lambda: Subset("nowhere.npz").over(LAYOUT), "nowhere.npz"),

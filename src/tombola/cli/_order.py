@@ -137,6 +137,7 @@ def _print_summary(plan: Plan, epoch: int, *, as_json: bool) -> None:
         [
             ("records", summary["records"]),
             ("shards", summary["shards"]),
+            ("epoch", f"{summary['epoch_records']:,} positions"),
             ("order", f"{described}, seed {summary['seed']}"),
             ("lanes", summary["lanes"]),
             ("open shards", f"{summary['open_shards_max']} at most, {summary['open_shards_mean']:.1f} on average"),
@@ -163,6 +164,7 @@ def _summary(plan: Plan, epoch: int) -> dict[str, Any]:
         "options": order.spec.options(),
         "seed": order.seed,
         "epoch": epoch,
+        "epoch_records": len(order),
         "lanes": order.lanes,
         "open_shards_max": open_max,
         "open_shards_mean": open_mean,

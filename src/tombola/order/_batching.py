@@ -29,6 +29,7 @@ from tombola.order._mixture import (
     rounded_weights,
     sequence_of,
     spread_segment,
+    strand_of,
     strands_of,
 )
 from tombola.order._nested import spec_of, spec_to_json
@@ -123,8 +124,7 @@ def combined(layout: Layout, seed: int, combination: OrderSpec, lanes_dividing: 
     used = [own for own, count in zip(shards, counts, strict=False) if count]
     if not used:
         raise OrderError(f"the layout holds no records ({layout.shards} shards); an order needs at least one")
-    base = resolved_base(combination.base, layout, seed, used, lanes_dividing)
-    lanes = base.over(Layout(layout.sizes[np.concatenate(used)]), seed=seed).lanes
+    base, lanes = resolved_base(combination.base, layout, seed, used, lanes_dividing)
     orders: list[Order | None] = [None] * len(counts)
     for stream, (own, count) in enumerate(zip(shards, counts, strict=False)):
         if not count:
@@ -132,7 +132,7 @@ def combined(layout: Layout, seed: int, combination: OrderSpec, lanes_dividing: 
         sizes, strand_seed = layout.sizes[own], derive_key(seed, "mixture/stream", stream)
         taken = count * -(-lanes // count)  # at least one for each lane: several passes at a time
         if taken % int(sizes.sum()) == 0:
-            orders[stream] = base.over(Layout(np.tile(sizes, taken // int(sizes.sum()))), seed=strand_seed)
+            orders[stream] = strand_of(base, np.tile(sizes, taken // int(sizes.sum())), strand_seed)
             continue
         one = dataclasses.replace(combination, takes=(Take(choose=taken),), epoch_records=None, base=base)
         orders[stream] = one.over(Layout(sizes), seed=strand_seed)
@@ -145,7 +145,10 @@ def combined(layout: Layout, seed: int, combination: OrderSpec, lanes_dividing: 
 @register("stratified")
 @dataclass(frozen=True)
 class Stratified(_Batching):
-    """Every batch holds each stream's share, to within one record; what rounding leaves over goes on to the next.
+    """Every batch holds each stream's share; what rounding leaves over goes on to the next batch.
+
+    After any number of batches the count of a stream is less than one record from its share, so that a single batch,
+    which lies between two such places, is less than two from its own.
 
     batch_size
         The global batch; a plan with another is refused. The lanes must divide it.
@@ -162,7 +165,7 @@ class Stratified(_Batching):
     combination: OrderSpec = field(default_factory=Concatenation)
 
     def __post_init__(self) -> None:
-        integer(self.batch_size, "batch_size", 1, 2**31, OrderError)
+        object.__setattr__(self, "batch_size", integer(self.batch_size, "batch_size", 1, 2**31, OrderError))
         self._set_combination(self.combination)
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
@@ -234,7 +237,7 @@ class PerStream(_Batching):
     combination: OrderSpec = field(default_factory=Concatenation)
 
     def __post_init__(self) -> None:
-        integer(self.batch_size, "batch_size", 1, 2**31, OrderError)
+        object.__setattr__(self, "batch_size", integer(self.batch_size, "batch_size", 1, 2**31, OrderError))
         self._set_combination(self.combination)
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
@@ -271,7 +274,7 @@ class DevicePerStream(_Batching):
     combination: OrderSpec = field(default_factory=Concatenation)
 
     def __post_init__(self) -> None:
-        integer(self.run, "run", 1, 2**31, OrderError)
+        object.__setattr__(self, "run", integer(self.run, "run", 1, 2**31, OrderError))
         self._set_combination(self.combination)
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:

@@ -15,7 +15,7 @@ from tombola.errors import OrderError
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
-from tombola.order._nested import spec_of, spec_to_json
+from tombola.order._nested import base_over, spec_of, spec_to_json
 from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
 from tombola.order._passes import check_epoch_records, in_passes
 from tombola.order._takes import Take, exact, largest_remainders, shards_by_stream, stream_sizes
@@ -58,7 +58,8 @@ class Concatenation(OrderSpec):
             raise OrderError(f"takes is {self.takes!r}; give a list with a Take for each stream")
         object.__setattr__(self, "takes", tuple(Take.of(take) for take in self.takes))
         object.__setattr__(self, "base", spec_of(self.base, "base"))
-        integer(self.granularity, "granularity", 1, 2**62, OrderError)
+        granularity = integer(self.granularity, "granularity", 1, 2**62, OrderError)
+        object.__setattr__(self, "granularity", granularity)
         if self.sampling not in ("balanced", "fixed"):
             raise OrderError(f"sampling is {self.sampling!r}; it must be 'balanced' or 'fixed'")
         relative = [take.proportion is not None for take in self.takes]
@@ -67,7 +68,7 @@ class Concatenation(OrderSpec):
         if any(relative) and not any(take.proportion for take in self.takes):
             raise OrderError("the proportions are all zero; one at least must be above 0")
         if self.epoch_records is not None:
-            check_epoch_records(self.epoch_records)
+            object.__setattr__(self, "epoch_records", check_epoch_records(self.epoch_records))
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
@@ -98,7 +99,10 @@ class Concatenation(OrderSpec):
         takes = self.takes or (Take(),) * len(there)
         if len(takes) < len(there):
             raise OrderError(f"takes has {len(takes)} entries for {len(there)} streams; give one for each")
-        there += [0] * (len(takes) - len(there))
+        streams = len(there)
+        if any(any(take.to_json().values()) for take in takes[streams:]):
+            raise OrderError(f"takes has {len(takes)} entries for {streams} streams; give one for each")
+        there += [0] * (len(takes) - streams)
         for stream, take in enumerate(takes):
             if not there[stream] and any(take.to_json().values()):
                 raise OrderError(f"stream {stream} holds no records, so nothing can be taken of it; leave it out")
@@ -188,7 +192,8 @@ class _ConcatenationOrder(Order):
         layout = Layout._of_units(sizes)
         key = derive_key(self._seed, "concatenation/records", *epoch)
         native = _core.Units(layout.starts, self._unit_shard, whole, self._layout.filled_starts, key)
-        return _Line(self._spec.base.over(layout, seed=self._seed), native, layout.starts, fractions)
+        base = base_over(self._spec.base, layout, self._seed, "a concatenation")
+        return _Line(base, native, layout.starts, fractions)
 
     # ---- ints → ints
 

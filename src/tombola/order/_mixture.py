@@ -17,7 +17,7 @@ from tombola.errors import OrderError
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
-from tombola.order._nested import spec_of, spec_to_json
+from tombola.order._nested import base_over, spec_of, spec_to_json
 from tombola.order._order import Order, OrderSpec, register
 from tombola.order._passes import check_epoch_records
 from tombola.order._takes import exact, largest_remainders, shards_by_stream, stream_sizes
@@ -63,7 +63,7 @@ class Mixture(OrderSpec):
         object.__setattr__(self, "weights", _weights(self.weights, "weights"))
         object.__setattr__(self, "base", spec_of(self.base, "base"))
         if self.epoch_records is not None:
-            check_epoch_records(self.epoch_records)
+            object.__setattr__(self, "epoch_records", check_epoch_records(self.epoch_records))
         if isinstance(self.schedule, (str, Mapping)) or not isinstance(self.schedule, Sequence):
             raise OrderError(f"schedule is {self.schedule!r}; give a list of (position, weights)")
         changes, last = [], 0
@@ -102,7 +102,8 @@ class Mixture(OrderSpec):
 
 def _weights(values: Any, what: str) -> tuple[float, ...]:
     """Weights as whole numbers in lowest terms."""
-    if isinstance(values, (str, Mapping)) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
+    is_list = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if isinstance(values, (str, bytes, Mapping)) or not is_list or not len(values):
         raise OrderError(f"{what} is {values!r}; give a list with a number for each stream")
     shares = [exact(value, f"weight {stream} of {what}") for stream, value in enumerate(values)]
     if not any(shares):
@@ -151,30 +152,32 @@ def strands_of(layout: Layout, seed: int, spec: Mixture, *, lanes_dividing: int 
     changes = [(position, rounded_weights(weights)) for position, weights in spec.changes()]
     sizes = stream_sizes(layout) if layout.records else []
     if len(sizes) > len(spec.weights):
-        raise OrderError(f"weights has {len(spec.weights)} entries for {len(sizes)} streams; give one for each")
-    sizes += [0] * (len(spec.weights) - len(sizes))
+        raise OrderError(f"there are {len(spec.weights)} weights for {len(sizes)} streams; give one for each")
+    streams = len(sizes)
+    sizes += [0] * (len(spec.weights) - streams)
     used = [any(weights[stream] for _, weights in changes) for stream in range(len(sizes))]
+    if any(used[streams:]):
+        raise OrderError(f"there are {len(sizes)} weights for {streams} streams; give one for each")
     for stream, size in enumerate(sizes):
         if used[stream] and not size:
             raise OrderError(f"stream {stream} holds no records, but has a weight above 0; give it 0")
-    streams = np.zeros(layout.shards, np.int64) if layout.streams is None else layout.streams
-    shards = shards_by_stream(streams)
-    base = resolved_base(spec.base, layout, seed, [shards[i] for i in range(len(shards)) if used[i]], lanes_dividing)
-    lanes = base.over(layout, seed=seed).lanes
-    orders: list[Order | None] = []
-    for stream, size in enumerate(sizes):
+    of_shards = np.zeros(layout.shards, np.int64) if layout.streams is None else layout.streams
+    shards = shards_by_stream(of_shards)
+    own_shards = [shards[i] for i in range(len(shards)) if used[i]]
+    base, lanes = resolved_base(spec.base, layout, seed, own_shards, lanes_dividing)
+    orders: list[Order | None] = [None] * len(sizes)
+    for stream in np.flatnonzero(used).tolist():
         # A stream with fewer records than lanes goes through several passes at a time, so that each lane has one.
-        own = np.tile(layout.sizes[shards[stream]], -(-lanes // size)) if used[stream] else np.empty(0, np.int64)
-        strand_seed = derive_key(seed, "mixture/stream", stream)
-        orders.append(base.over(Layout(own), seed=strand_seed) if used[stream] else None)
+        own = np.tile(layout.sizes[shards[stream]], -(-lanes // sizes[stream]))
+        orders[stream] = strand_of(base, own, derive_key(seed, "mixture/stream", stream))
     records = sum(size for size, is_used in zip(sizes, used, strict=True) if is_used)
     return Strands(orders, changes, lanes, base, records)
 
 
 def resolved_base(
     base: OrderSpec, layout: Layout, seed: int, shards: list[Ints], lanes_dividing: int | None
-) -> OrderSpec:
-    """The base with its number of lanes settled, for streams that are read side by side."""
+) -> tuple[OrderSpec, int]:
+    """The base with its number of lanes settled, and that number, for streams that are read side by side."""
     if isinstance(base, Lanes):
         given = {name: getattr(base, name) for name in ("radius_records", "memory_bytes")}
         shared = {name: max(1, value // len(shards)) for name, value in given.items() if value is not None}
@@ -182,10 +185,13 @@ def resolved_base(
         if lanes_dividing is not None and base.lanes is None and not shared:
             most = min(64, int(layout.sizes[np.concatenate(shards)].sum()))
             base = dataclasses.replace(base, lanes=max(d for d in range(1, most + 1) if lanes_dividing % d == 0))
-    order = base.over(Layout(layout.sizes[np.concatenate(shards)]), seed=seed)
-    if order.run > 1 or order.batch_size is not None or len(order) != order.layout.records:
-        raise OrderError(f"the order {base.name!r} cannot be the base of streams that are mixed; use Lanes or Global")
-    return order.spec
+    order = strand_of(base, layout.sizes[np.concatenate(shards)], seed)
+    return order.spec, order.lanes
+
+
+def strand_of(base: OrderSpec, sizes: Ints, seed: int) -> Order:
+    """The order of one stream, by the records of its shards."""
+    return base_over(base, Layout(sizes), seed, "streams that are mixed")
 
 
 # ---- patterns

@@ -90,7 +90,7 @@ class Order(ABC):
             "shards": self._layout.shards,
             "records": self._layout.records,
             "order": self._spec.name,
-            "options": self._spec.options(),
+            "options": _without_paths(self._spec.options()),
             "seed": self._seed,
         }
 
@@ -180,6 +180,13 @@ class Order(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self._spec, self._layout, self._seed))
+
+
+def _without_paths(options: Any) -> Any:
+    """The options without the paths of files that have a digest: a file that has moved is still the same order."""
+    if isinstance(options, dict):
+        return {k: _without_paths(v) for k, v in options.items() if k != "path" or "digest" not in options}
+    return [_without_paths(value) for value in options] if isinstance(options, list) else options
 
 
 def _rebuild(spec: OrderSpec, layout: Layout, seed: int) -> Order:

@@ -11,7 +11,7 @@ from tombola._ints import integer
 from tombola.errors import OrderError
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
-from tombola.order._nested import spec_of, spec_to_json
+from tombola.order._nested import check_base, spec_of, spec_to_json
 from tombola.order._order import Order, OrderSpec, register
 from tombola.order._woven import Segment, WovenOrder
 
@@ -37,7 +37,7 @@ class Passes(OrderSpec):
     base: OrderSpec = field(default_factory=Lanes)
 
     def __post_init__(self) -> None:
-        check_epoch_records(self.epoch_records)
+        object.__setattr__(self, "epoch_records", check_epoch_records(self.epoch_records))
         object.__setattr__(self, "base", spec_of(self.base, "base"))
 
     def options(self) -> dict[str, Any]:
@@ -57,8 +57,7 @@ def check_epoch_records(value: Any) -> int:
 
 def in_passes(spec: OrderSpec, base: Order, epoch_records: int) -> Order:
     """Epochs of another length over the passes of an order."""
-    if base.run > 1 or base.batch_size is not None:
-        raise OrderError(f"the order {base.spec.name!r} fixes its batches; give it epoch_records of its own")
+    check_base(base, "epochs of another length", each_once=False)
     if epoch_records < base.lanes:
         raise OrderError(
             f"epoch_records is {epoch_records}, but there are {base.lanes} lanes and each needs a record; "

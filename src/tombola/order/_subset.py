@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
-from tombola._ints import THREADS, Ints, IntsLike, integer, integers
+from tombola._ints import THREADS, Ints, IntsLike, flat_array, integer, integers
 from tombola.errors import OrderError
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
@@ -78,6 +78,10 @@ class Kept:
         >>> Kept.where(lambda ids: ids % 3 == 0, records=8).ids().tolist()
         [0, 3, 6]
         """
+        if not callable(predicate):
+            raise OrderError(
+                f"the predicate is {predicate!r}; give a function of an array of record numbers, or use Kept.of"
+            )
         count = integer(records, "records", 0, 2**48, OrderError)
         mask = np.empty(count, np.bool_)
         for start in range(0, count, _AT_ONCE):
@@ -196,27 +200,61 @@ class Subset(OrderSpec):
 
     kept: Kept | Sequence[int] | str | os.PathLike[str]
     base: OrderSpec = field(default_factory=Lanes)
+    _path: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", spec_of(self.base, "base"))
+        if isinstance(self.kept, Mapping):
+            self._read_again(self.kept)
         if isinstance(self.kept, (Kept, str, os.PathLike)):
             return
-        if not isinstance(self.kept, (Sequence, np.ndarray)):
+        binary = isinstance(self.kept, (bytes, bytearray, memoryview))
+        if binary or not isinstance(self.kept, (Sequence, np.ndarray)):
             raise OrderError(f"kept is {self.kept!r}; give a Kept, a list of record numbers, or the path of a file")
-        object.__setattr__(self, "kept", tuple(self.kept))
+        first: Any = next(iter(np.ravel(self.kept) if isinstance(self.kept, np.ndarray) else self.kept), None)
+        if isinstance(first, (bool, np.bool_)):
+            raise OrderError("kept is a list of booleans; for one boolean a record, give Kept.mask(kept)")
+        given = flat_array(self.kept, "record", OrderError)
+        object.__setattr__(self, "kept", tuple(given.reshape(-1).tolist()))
+
+    def _read_again(self, said: Mapping[str, Any]) -> None:
+        """Takes what `options` says of a bitmap that has a file: the file, as long as it still holds that."""
+        path, digest = said.get("path"), said.get("digest")
+        if not isinstance(path, str):
+            raise OrderError(
+                "kept says which records there were by a digest, which does not hold them; give the Kept itself, or "
+                "save it and give the path of the file, which is then kept with the digest"
+            )
+        kept = Kept.load(path)
+        if kept.digest != digest:
+            raise OrderError(f"{path} holds other records than those of the digest {digest}; give the file as it was")
+        object.__setattr__(self, "kept", kept)
+        object.__setattr__(self, "_path", path)
 
     def options(self) -> dict[str, Any]:
-        """The options as plain JSON; of what is kept only the counts and a digest."""
+        """The options as plain JSON: of a bitmap the counts, a digest and, where one was given, the path of its file.
+
+        With a path, `make_spec` makes the order of them again, and checks the digest; without one it is refused.
+        """
         kept: Any = self.kept
         if isinstance(kept, Kept):
             kept = {"count": kept.count, "records": kept.records, "digest": kept.digest}
+            if self._path is not None:
+                kept["path"] = self._path
         elif isinstance(kept, os.PathLike):
             kept = os.fspath(kept)
         return {"kept": list(kept) if isinstance(kept, tuple) else kept, "base": spec_to_json(self.base)}
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
         """The order over a layout with a seed."""
-        return _SubsetOrder(Subset(self._kept(layout.records), self.base), layout, seed)
+        return _SubsetOrder(self._resolved(self._kept(layout.records), self.base), layout, seed)
+
+    def _resolved(self, kept: Kept, base: OrderSpec) -> Subset:
+        """The same of a bitmap at hand, which remembers its file."""
+        made = Subset(kept, base)
+        path = os.fspath(self.kept) if isinstance(self.kept, (str, os.PathLike)) else self._path
+        object.__setattr__(made, "_path", path)
+        return made
 
     def _kept(self, records: int) -> Kept:
         kept = self.kept
@@ -237,7 +275,7 @@ class _SubsetOrder(Order):
         self._kept = spec._kept(layout.records)
         left = np.diff(self._kept.before(layout.starts))
         self._base = spec.base.over(Layout(left, streams=layout.streams), seed=seed)
-        self._spec = Subset(self._kept, self._base.spec)
+        self._spec = spec._resolved(self._kept, self._base.spec)
         self.lanes, self.run, self.batch_size = self._base.lanes, self._base.run, self._base.batch_size
 
     def __len__(self) -> int:

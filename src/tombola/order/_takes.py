@@ -14,6 +14,8 @@ from tombola._ints import Ints, integer
 from tombola.errors import OrderError
 from tombola.order._layout import Layout
 
+NUMBER_MAX = 2**62
+
 
 @dataclass(frozen=True)
 class Take:
@@ -41,8 +43,9 @@ class Take:
         for name in ("proportion", "repeat"):
             if getattr(self, name) is not None:
                 exact(getattr(self, name), name)
+                object.__setattr__(self, name, plain(getattr(self, name)))
         if self.choose is not None:
-            integer(self.choose, "choose", 0, 2**62, OrderError)
+            object.__setattr__(self, "choose", integer(self.choose, "choose", 0, 2**62, OrderError))
 
     def records(self, there: int) -> int:
         """How many records that is, of a stream that has so many; not for a proportion, which depends on the others."""
@@ -72,9 +75,19 @@ def exact(value: Any, what: str) -> Fraction:
     """The fraction a user means by a number: 0.7 is 7/10, not the nearest binary fraction."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise OrderError(f"{what} is {value!r}; it must be a number")
-    if not math.isfinite(value) or value < 0:
+    number = plain(value)
+    if isinstance(number, int) and number > NUMBER_MAX:
+        raise OrderError(f"{what} is a number of {number.bit_length()} bits; it must be at most 2^62")
+    if not 0 <= number < math.inf:
         raise OrderError(f"{what} is {value}; it must be a finite number, not below 0")
-    return Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else Fraction(int(value))
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def plain(value: Any) -> int | float:
+    """A number as Python's own; np.float32(0.7) is meant as 0.7 and not as the double next to it."""
+    if isinstance(value, np.floating):
+        return float(str(value))
+    return float(value) if isinstance(value, float) else int(value)
 
 
 def largest_remainders(total: int, shares: Sequence[Fraction]) -> list[int]:
