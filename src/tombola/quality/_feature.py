@@ -20,6 +20,7 @@ Kind = Literal["auto", "label", "value"]
 _SHARDS_SAMPLED = 2048
 _RECORDS_SAMPLED = 64  # of each shard
 _CONTROL_BATCHES = 2000
+_CONTROL_BATCHES_MIN = 500
 _LABELS_WATCHED = 32  # labels whose share at the ends of the epoch is tested, the most frequent ones
 
 
@@ -115,10 +116,12 @@ class Feature:
 
     def control(self, batch_size: int, seed: int) -> Reals:
         """Standard deviation of one batch's `columns`, from batches of a perfect shuffle drawn with a seed."""
-        shuffle = Permutation(self.layout.records, seed, "quality/control")
-        count = max(1, min(_CONTROL_BATCHES, self.layout.records // batch_size))
-        drawn = self.batches(shuffle.slice(0, count * batch_size), batch_size)
-        sd = np.asarray(drawn.std(1, ddof=1) if count > 1 else np.zeros(len(drawn)), np.float64)
+        m = self.layout.records
+        count = max(1, min(_CONTROL_BATCHES, m // batch_size))
+        times = -(-_CONTROL_BATCHES_MIN // count)  # little data is shuffled several times
+        shuffles = (Permutation(m, seed, "quality/control", k) for k in range(times))
+        drawn = np.concatenate([self.batches(s.slice(0, count * batch_size), batch_size) for s in shuffles], axis=1)
+        sd = np.asarray(drawn.std(1, ddof=1), np.float64)
         if self.is_label:
             chance = self.perfect(batch_size)[2]
             sd[2] = np.sqrt(chance * (1 - chance))
