@@ -194,8 +194,6 @@ def bias_numbers(grid: Grid, feature: Feature | None, shares: Shares) -> tuple[l
     source = grid.source
     out: list[Number] = []
     epochs, rows = source.epochs, grid.ends * grid.batch_size
-    if epochs < 2:
-        return out, 0
     sizes = source.layout.sizes.astype(np.float64)
     mean = float((sizes**2).sum() / sizes.sum())
     variance = float((sizes**3).sum() / sizes.sum()) - mean**2
@@ -215,6 +213,9 @@ def bias_numbers(grid: Grid, feature: Feature | None, shares: Shares) -> tuple[l
         numbers = []
         for column, component in zip(means.T, watched, strict=True):
             variance = feature.component_variance(component)
+            if epochs == 1 and not feature.is_label:  # one far value must not look like a bias
+                held = feature.values[source.read(at[0], at[1], 0)][:, component]
+                variance = max(variance, float(held.var(dtype=np.float64)))
             n = _mean("", column, float(feature.mean[component]), math.sqrt(variance / rows))
             if feature.is_label:  # a share above its expectation scatters more than one at it
                 variance = max(variance, n.value * (1 - n.value))

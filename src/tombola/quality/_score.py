@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tombola._ints import integer
 from tombola.errors import InputError
 from tombola.order import Layout
-from tombola.quality import _measure, _perfect, _relations, _verdict
+from tombola.quality import _coverage, _measure, _perfect, _relations, _verdict
 from tombola.quality._feature import Feature, Kind
 from tombola.quality._result import Finding, Number, Score
-from tombola.quality._source import BATCH_SIZE_DEFAULT, Source, open_source
+from tombola.quality._source import BATCH_SIZE_DEFAULT, IdsSource, open_source
 
 _FALSE_ALARM = 1e-3  # chance that a score of a perfect shuffle finds anything at all
 
@@ -62,7 +62,10 @@ def score(
     count = integer(epochs, "epochs", 1, 1024, InputError)
     first = integer(epoch, "epoch", 0, None, InputError)
     dealt = None if ranks is None else integer(ranks, "ranks", 1, 2**31, InputError)
-    source, own = open_source(subject, layout=layout, before=before, epoch=first, epochs=count, readers=dealt)
+    drawn = integer(seed, "seed", -(2**62), 2**62, InputError)
+    source, own = open_source(
+        subject, layout=layout, before=before, epoch=first, epochs=count, readers=dealt, seed=drawn
+    )
     size = own or BATCH_SIZE_DEFAULT
     if batch_size is not None:
         size = integer(batch_size, "batch_size", 2, None, InputError)
@@ -71,9 +74,13 @@ def score(
     if size < 2:
         raise InputError("batch_size is 1; a score needs batches of at least 2")
     if size % (source.readers * source.run):
-        raise InputError(f"batch_size {size} cannot be shared out evenly among {source.readers} ranks")
+        share = source.readers * source.run
+        near = " or ".join(str(n) for n in (size // share * share, -(-size // share) * share) if n >= 2)
+        raise InputError(
+            f"batch_size {size} cannot be shared out evenly among {source.readers} ranks; the nearest sizes are {near}"
+        )
     most = integer(positions_max, "positions_max", 1 << 12, None, InputError)
-    grid = _measure.Grid(source, size, integer(seed, "seed", -(2**62), 2**62, InputError), most)
+    grid = _measure.Grid(source, size, drawn, most)
     judged = None if feature is None else Feature(feature, source.layout, feature_kind, grid.seed)
     return _Judge(grid, judged).score()
 
@@ -108,9 +115,18 @@ class _Judge:
         lags, period = _relations.lag_table(grid, read, alarm)
         if _verdict.moves_shards(numbers, lags, period, alarm):
             numbers[:] = _verdict.floored(numbers, source.layout)
-        flaws = [*_coverage(source, reading), *_equal(shares)]
+            if source.epochs == 1:  # one draw of few shards says nothing about the ends
+                numbers[:] = [n for n in numbers if n not in biases]
+        coverage = _coverage.cover(source, reading, feature, numbers, lags, period, alarm)
+        flaws = [*coverage.findings, *_equal(shares)]
         weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, flaws)
         findings, verdict = weighing.verdict()
+        tied = source.tied_rows if isinstance(source, IdsSource) else 0.0
+        notes = []
+        if source.epochs == 1:
+            notes.append("one epoch was read: its ends and its order are not compared between epochs")
+        if tied:
+            notes.append(f"{tied:.3g} of the rows equal another row; which is which was drawn with the seed")
         return Score(
             verdict=verdict,
             subject=source.name,
@@ -126,6 +142,11 @@ class _Judge:
             period=period,
             findings=tuple(findings),
             threshold=alarm,
+            records_missing=coverage.missing,
+            records_repeated=coverage.repeated,
+            records_missing_always=coverage.missing_always,
+            tied_rows=tied,
+            notes=tuple(notes),
         )
 
     def _storage(self, reading: _measure.Reading) -> list[Number]:
@@ -143,16 +164,6 @@ class _Judge:
             perfect = _perfect.worst_gap(source.layout.sizes, source.positions) if whole else None
             out.append(Number("worst_gap", "epoch", float(reading.worst_gap), perfect))
         return out
-
-
-def _coverage(source: Source, reading: _measure.Reading) -> list[Finding]:
-    if not reading.repeated and not reading.missing:
-        return []
-    if source.positions != source.layout.records and not (reading.missing and reading.repeated):
-        return []  # an epoch longer or shorter than the data
-    return [
-        Finding(f"{reading.missing} records are never read and {reading.repeated} positions repeat one", math.inf, True)
-    ]
 
 
 def _equal(shares: _measure.Shares) -> list[Finding]:

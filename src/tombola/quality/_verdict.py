@@ -29,6 +29,7 @@ _SHARDS = {"p_same": 1, "p_same_rank": 1, "shards_per_batch": -1, "shards_per_ra
 _MIXING = {"deff": 1, "entropy": -1, "rare_absent": 1, "radius_5": -1, "radius_50": -1, "radius_95": -1}
 _WHERE = {"first": " at the beginning of an epoch", "last": " at the end of an epoch"}
 _LAGS_SHOWN_MAX = 20
+_SEEN_TWICE = 2.0  # normal score that the scatter between epochs must allow too
 
 
 def tests(numbers: list[Number]) -> int:
@@ -59,10 +60,11 @@ class Weighing:
         """What was found, flaws first, and the word for it."""
         flaws = [*self._biased(), *self._ends(), *self.flaws]
         shards = [n for n in self._middle() if n.name in _SHARDS and abs(n.z_perfect) > self.alarm]
+        shards = [n for n in shards if n.zone != "epoch" or abs(evidence(n)) > self.alarm]
         notes = [*self._repeats(), *self._others(shards)]
         worse, better = self._mixing()
         explained: list[Number] = []
-        if self.moves_shards and worse:
+        if self.moves_shards and worse and self.grid.source.shards_given:
             worse, explained = self._unexplained(worse)
         flaws += [self._finding(n, flaw=True) for n in worse]
         notes += [self._finding(n, flaw=False) for n in better]
@@ -148,7 +150,11 @@ class Weighing:
     def _finding(self, n: Number, *, flaw: bool) -> Finding:
         name = f"correlation of storage places at {n.name}" if n.name.startswith("lag ") else n.name.replace("_", " ")
         z = evidence(n)
-        why = ", and shards that move as a whole do not explain it" if flaw and self.moves_shards else ""
+        why = (
+            ", and shards that move as a whole do not explain it"
+            if flaw and self.moves_shards and self.grid.source.shards_given
+            else ""
+        )
         return Finding(
             f"{name}{_WHERE.get(n.zone, '')} is {n.value:.4g}, not {n.perfect:.4g}{why}; z = {z:.3g}", z, flaw
         )
@@ -200,13 +206,16 @@ class Weighing:
 
     def _biased(self) -> list[Finding]:
         found = []
+        # Where nothing moves whole shards a perfect shuffle's scatter is the scale, and few epochs tell enough.
+        least = self.alarm if self.moves_shards else _SEEN_TWICE
         for n in self.numbers:
-            if n.name.startswith(_BIASES) and abs(n.z_bias) > self.alarm and abs(n.z_perfect) > self.alarm:
+            if n.name.startswith(_BIASES) and abs(n.z_bias) > least and abs(n.z_perfect) > self.alarm:
+                z = n.z_bias if self.moves_shards else n.z_perfect
                 found.append(
                     Finding(
-                        f"{n.name.replace('_', ' ')}{_WHERE.get(n.zone, '')} is {n.value:.4g} ± {n.error:.2g} over "
-                        f"{n.freedom + 1} epochs or seeds, not {n.perfect:.4g}; z = {n.z_bias:.3g}",
-                        n.z_bias,
+                        f"{n.name.replace('_', ' ')}{_WHERE.get(n.zone, '')} is {n.value:.4g} ± {n.error:.2g}, "
+                        f"not {n.perfect:.4g}; z = {z:.3g}",
+                        z,
                         True,
                     )
                 )
@@ -237,7 +246,9 @@ class Weighing:
 
 def moves_shards(numbers: list[Number], lags: tuple[Lag, ...], period: int | None, alarm: float) -> bool:
     """Whether shards plainly come together or are kept apart."""
-    seen = any(abs(n.z_perfect) > alarm for n in numbers if n.name in _SHARDS and n.zone not in ("first", "last"))
+    kept = (n for n in numbers if n.name in _SHARDS and n.zone not in ("first", "last"))
+    # A few pieces of an epoch that lack shards are no sign of shards that move.
+    seen = any(abs(evidence(n) if n.zone == "epoch" else n.z_perfect) > alarm for n in kept)
     return seen or period is not None or any(lag.z > alarm for lag in lags)
 
 
@@ -245,10 +256,13 @@ def floored(numbers: list[Number], layout: Layout) -> list[Number]:
     """Correlations of an order that moves whole shards: one or two epochs have no scatter to measure the error by, so
     it is never below what that many shards in random order give."""
     least = 1 / math.sqrt(max(1.0, whole_shards(layout) - 1))
-    return [
-        replace(n, error=max(n.error, least / math.sqrt(n.freedom + 1))) if n.name.endswith("_correlation") else n
-        for n in numbers
-    ]
+    out = []
+    for n in numbers:
+        scatter = least / math.sqrt(n.freedom + 1)
+        if n.name.endswith("_correlation") and n.error < scatter:
+            n = replace(n, error=scatter, freedom=0)  # a known scatter has no degrees of freedom to lose
+        out.append(n)
+    return out
 
 
 def evidence(n: Number) -> float:
