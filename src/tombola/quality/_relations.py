@@ -16,7 +16,7 @@ from tombola.quality._feature import Feature
 from tombola.quality._measure import Grid, Shares
 from tombola.quality._perfect import Pairs, Reals
 from tombola.quality._result import Lag, Number, Zone, share_score
-from tombola.quality._source import Source
+from tombola.quality._source import SHARDS_DRAWN_MAX, Source
 
 _RUNS = 64
 _RUN_LENGTH = 4096
@@ -174,7 +174,8 @@ def _seeds(source: Source, records: Ints, ahead: int) -> list[float]:
     Where a seed is added to the epoch, seed s one epoch ahead is seed s + 1.
     """
     found = []
-    for pair in range(_SEED_PAIRS):
+    pairs = max(2, min(_SEED_PAIRS, SHARDS_DRAWN_MAX // max(1, source.layout.shards)))
+    for pair in range(pairs):
         one, two = source.reseeded(2 * pair), source.reseeded(2 * pair + 1)
         here = None if one is None else _ranks(one, records, ahead)
         there = None if two is None else _ranks(two, records, 0)

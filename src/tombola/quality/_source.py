@@ -14,6 +14,7 @@ from tombola.order import Layout, Order, Permutation
 from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
+SHARDS_DRAWN_MAX = 1 << 24  # over all epochs, and over all seeds
 
 
 class Source(Protocol):
@@ -128,6 +129,8 @@ def open_source(
     if isinstance(subject, (Plan, Order)):
         if layout is not None or before is not None:
             raise InputError("an order or plan knows its layout; leave out layout and before")
+        shards = subject.layout.shards if isinstance(subject, Order) else subject.order.layout.shards
+        epochs = min(epochs, max(2, SHARDS_DRAWN_MAX // max(1, shards)))  # each epoch draws the order of all shards
         if isinstance(subject, Order):
             return OrderSource(subject, epoch, epochs, readers or 1), subject.batch_size or 0
         if readers is not None:

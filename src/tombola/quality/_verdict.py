@@ -66,10 +66,13 @@ class Weighing:
         explained: list[Number] = []
         if self.moves_shards and worse and self.grid.source.shards_given:
             worse, explained = self._unexplained(worse)
+        if self.moves_shards:  # few shards also lie far apart by chance
+            better = [n for n in better if not n.name.startswith(("lag ", "radius"))]
         flaws += [self._finding(n, flaw=True) for n in worse]
         notes += [self._finding(n, flaw=False) for n in better]
         if explained:
-            names = ", ".join(dict.fromkeys(n.name.replace("_", " ") for n in explained))
+            plain = ("likeness at lags" if n.name.startswith("lag ") else n.name.replace("_", " ") for n in explained)
+            names = ", ".join(dict.fromkeys(plain))
             notes.append(
                 Finding(
                     f"shards that move as a whole explain what else differs: {names}", explained[0].z_perfect, False
