@@ -62,6 +62,10 @@ def test_exit_code(words: list[str], code: int, capsys: pytest.CaptureFixture[st
         (["--label", "missing.npy"], "--label file missing.npy cannot be read"),
         (["--ids", "wrong.npy"], "cannot be read"),
         (["--ids", "several.npz"], "several arrays"),
+        (["--label", "wrong.npy"], "numpy.save"),
+        (["--ids", "ids.npy", "--lanes", "3"], "--lanes describes an order"),
+        (["--ids", "ids.npy", "--seed", "0"], "--seed describes an order"),
+        (["--label", "constant.npy"], "constant.npy: the feature is the same"),
         (["--batch-size", "10000"], "at least 8"),
         (["--order", "lane"], "no order named 'lane'"),
     ],
@@ -75,6 +79,7 @@ def test_what_is_wrong_leaves_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("wrong.npy").write_bytes(b"no array")
+    np.save("constant.npy", np.zeros(16_000))
     np.savez("several.npz", a=np.arange(3), b=np.arange(3))
     assert main(["score", "64x250", *words]) == 2
     out, err = capsys.readouterr()

@@ -17,6 +17,7 @@ from tombola.order import Layout, Order, make_spec, order_names
 from tombola.plan import Plan, World
 from tombola.quality import Score, score
 
+_OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch")
 _VERDICTS = ("perfect", "stratified", "local", "flawed")
 
 
@@ -24,7 +25,8 @@ def add(commands: Any) -> None:
     """Adds the command to the parser."""
     parser = commands.add_parser("score", allow_abbrev=False, help="judge how good an order is", description=__doc__)
     parser.add_argument("layout", metavar="LAYOUT", help=HELP)
-    parser.add_argument("--order", default="lanes", metavar="NAME", help=f"one of {', '.join(order_names())}")
+    names = ", ".join(order_names())
+    parser.add_argument("--order", metavar="NAME", help=f"one of {names}; lanes unless given")
     parser.add_argument("--lanes", type=int, help="how many lanes are read side by side")
     parser.add_argument("--window", type=int, help="mix this many shards of a lane")
     parser.add_argument(
@@ -33,8 +35,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--ids", metavar="FILE", help="a .npy file of recorded ids, one row an epoch, to judge instead of an order"
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epoch", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="of the order; 0 unless given")
+    parser.add_argument("--epoch", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epochs", type=int, default=16, help="epochs compared with one another")
     parser.add_argument("--batch-size", type=int, default=64, help="over all ranks")
     parser.add_argument("--ranks", type=int, default=1)
@@ -53,11 +55,24 @@ def run(arguments: argparse.Namespace) -> int:
     feature = None if arguments.label is None else _load(arguments.label, "--label")
     common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind, "epochs": arguments.epochs}
     if arguments.ids is not None:
-        ids = _load(arguments.ids, "--ids")
-        result = score(ids, layout=layout, batch_size=arguments.batch_size, ranks=arguments.ranks, **common)
+        taken = [name for name in _OF_ORDERS if getattr(arguments, name) not in (None, [])]
+        if taken:
+            raise InputError(
+                f"--{taken[0]} describes an order, but --ids {arguments.ids} is judged instead; leave one of them out"
+            )
+        subject: Any = _load(arguments.ids, "--ids")
+        common |= {"layout": layout, "batch_size": arguments.batch_size, "ranks": arguments.ranks}
     else:
-        plan = Plan(_order(arguments, layout), World(ranks=arguments.ranks), arguments.batch_size)
-        result = score(plan, epoch=arguments.epoch, **common)
+        subject = Plan(_order(arguments, layout), World(ranks=arguments.ranks), arguments.batch_size)
+        common["epoch"] = arguments.epoch or 0
+    try:
+        result = score(subject, **common)
+    except InputError as problem:
+        text = str(problem)
+        for word, name in (("the feature ", arguments.label), ("ids ", arguments.ids)):
+            if name is not None and text.startswith(word):
+                raise InputError(f"{name}: {text}") from None
+        raise
     _print(result, as_json=arguments.json)
     return int(_VERDICTS.index(result.verdict) > _VERDICTS.index(arguments.worst))
 
@@ -67,7 +82,7 @@ def _order(arguments: argparse.Namespace, layout: Layout) -> Order:
     for name in ("lanes", "window"):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
-    return make_spec(arguments.order, **options).over(layout, seed=arguments.seed)
+    return make_spec(arguments.order or "lanes", **options).over(layout, seed=arguments.seed or 0)
 
 
 def _load(name: str, option: str) -> npt.NDArray[Any]:
@@ -76,7 +91,12 @@ def _load(name: str, option: str) -> npt.NDArray[Any]:
         # Mapped where it is an array of plain numbers: ids and features may be larger than memory.
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:
-        raise InputError(f"the {option} file {name} cannot be read: {problem}") from None
+        if isinstance(problem, OSError):
+            raise InputError(f"the {option} file {name} cannot be read: {problem}") from None
+        raise InputError(
+            f"the {option} file {name} cannot be read as a .npy file of numbers or strings; write one with "
+            f"numpy.save, from text by numpy.save('{path.stem}.npy', numpy.loadtxt('{path.name}', delimiter=','))"
+        ) from None
     if not isinstance(loaded, np.ndarray):
         raise InputError(f"the {option} file {name} holds several arrays; save one with numpy.save")
     return loaded

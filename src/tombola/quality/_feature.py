@@ -20,6 +20,7 @@ Kind = Literal["auto", "label", "value"]
 _SHARDS_SAMPLED = 2048
 _RECORDS_SAMPLED = 64  # of each shard
 _CONTROL_BATCHES = 2000
+_CONTROL_BATCHES_MIN = 500
 _LABELS_WATCHED = 32  # labels whose share at the ends of the epoch is tested, the most frequent ones
 
 
@@ -30,7 +31,12 @@ class Feature:
     """
 
     def __init__(self, given: npt.ArrayLike, layout: Layout, kind: Kind, seed: int) -> None:
-        array = np.asarray(given)
+        if isinstance(given, np.ma.MaskedArray):
+            raise InputError("the feature is a masked array; fill what is masked, or leave such records out")
+        try:
+            array = np.asarray(given)
+        except ValueError as problem:
+            raise InputError(f"the feature is no array ({problem}); give one row of one shape per record") from None
         if kind not in get_args(Kind):
             raise InputError(f"feature_kind is {kind!r}; it must be one of {', '.join(get_args(Kind))}")
         if array.ndim not in (1, 2) or array.shape[0] != layout.records:
@@ -56,10 +62,8 @@ class Feature:
             self.rare = int(np.where(counts > 0, counts, np.iinfo(np.int64).max).argmin())
             self.columns: tuple[str, ...] = ("deff", "entropy", "rare_absent")
         else:
-            self.values = array.reshape(layout.records, -1)
+            self.values = _scaled(array.reshape(layout.records, -1))
             self.mean = self.values.mean(0, dtype=np.float64)
-            if not np.isfinite(self.mean).all():
-                raise InputError("the feature has values that are not finite; leave such records out or fill them")
             blocks = range(0, layout.records, 1 << 20)
             sums = sum(((self.values[a : a + (1 << 20)] - self.mean) ** 2).sum(dtype=np.float64) for a in blocks)
             self.variance = float(sums / layout.records)
@@ -115,21 +119,43 @@ class Feature:
 
     def control(self, batch_size: int, seed: int) -> Reals:
         """Standard deviation of one batch's `columns`, from batches of a perfect shuffle drawn with a seed."""
-        shuffle = Permutation(self.layout.records, seed, "quality/control")
-        count = max(1, min(_CONTROL_BATCHES, self.layout.records // batch_size))
-        drawn = self.batches(shuffle.slice(0, count * batch_size), batch_size)
-        sd = np.asarray(drawn.std(1, ddof=1) if count > 1 else np.zeros(len(drawn)), np.float64)
+        m = self.layout.records
+        count = max(1, min(_CONTROL_BATCHES, m // batch_size))
+        times = -(-_CONTROL_BATCHES_MIN // count)  # little data is shuffled several times
+        shuffles = (Permutation(m, seed, "quality/control", k) for k in range(times))
+        drawn = np.concatenate([self.batches(s.slice(0, count * batch_size), batch_size) for s in shuffles], axis=1)
+        sd = np.asarray(drawn.std(1, ddof=1), np.float64)
         if self.is_label:
             chance = self.perfect(batch_size)[2]
             sd[2] = np.sqrt(chance * (1 - chance))
         return sd
 
 
+def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values as they are, or a copy divided by their largest deviation where squares would not be representable.
+
+    No number of a score depends on the unit of a feature, except its mean at the ends of an epoch.
+    """
+    if not values.size:
+        raise InputError(f"the feature has shape {values.shape}, without values; give at least one per record")
+    low, high = np.asarray(values.min(0), np.float64), np.asarray(values.max(0), np.float64)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise InputError("the feature has values that are not finite; leave such records out or fill them")
+    size = float(np.maximum(np.abs(low), np.abs(high)).max())
+    spread = float((high / 2 - low / 2).max()) * 2
+    unit = np.finfo(values.dtype).eps if values.dtype.kind == "f" else 0.0
+    if spread <= 4 * unit * size:
+        raise InputError("the feature is the same for every record; there is nothing to compare")
+    if spread > 1e-100 and size < 1e100:
+        return values
+    return np.asarray(values, np.float64) / size
+
+
 def _coded(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The labels, and the number of each record's label among them."""
     if array.dtype.kind in "iub":
         low, high = int(array.min()), int(array.max())
-        if high - low < 1 << 16:  # small whole numbers are codes already: no need to sort them
+        if high - low < 1 << 16 and high < 1 << 63:  # small whole numbers are codes already: no need to sort them
             codes = np.empty(array.size, np.uint16)
             for start in range(0, array.size, 1 << 20):  # in blocks: the array may fill most of the memory
                 codes[start : start + (1 << 20)] = array[start : start + (1 << 20)].astype(np.int64) - low

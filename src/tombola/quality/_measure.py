@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from tombola.order import Permutation
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._perfect import Pairs, Reals
-from tombola.quality._result import Number
+from tombola.quality._result import Number, share_score
 from tombola.quality._source import Source
 
 _BLOCK = 1 << 20  # positions read at a time
@@ -23,6 +24,7 @@ _SEGMENTS = 32  # pieces of the middle of the epoch whose means give the error o
 _ENDS_MAX = 64  # batches that count as the beginning, and as the end
 _STRETCHES = 64  # runs of positions read of an epoch too long to read
 WINDOW_BATCHES = 16
+_BITS_FOR_EQUAL = 64  # below, two epochs of few records may begin and end alike by chance
 _TALLIES = ("same", "distinct", "window_new", "rank_same", "rank_distinct", "rank_same_worst")
 
 
@@ -228,6 +230,14 @@ class Shares:
     shard_size: Reals
     #: Σ w², w the share of the records that comes from each shard: 1 ÷ this many shards count as independent.
     together: Reals
+    #: Σ w² of a perfect shuffle's ends, Σ over shards of E[w²].
+    together_perfect: float
+    #: The epochs whose ends hold the same records in the same order: pairs, counted from the first epoch read.
+    equal: list[tuple[int, int]]
+
+    def excess(self, which: int) -> float:
+        """How much less independent than records one by one the draws at an end are: 0 in a perfect shuffle."""
+        return max(0.0, float(self.together[which].mean()) - self.together_perfect)
 
 
 def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Shares]:
@@ -239,11 +249,16 @@ def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Shares
     epochs = source.epochs
     pieces = min(8, grid.ends) if epochs == 1 else 1
     first, last = Means.empty(names, epochs * pieces), Means.empty(names, epochs * pieces)
-    shares = Shares(np.empty((2, epochs)), np.empty((2, epochs)))
+    rows = grid.ends * size
+    chance = Pairs(source.layout.sizes).same
+    shares = Shares(np.empty((2, epochs)), np.empty((2, epochs)), 1 / rows + (1 - 1 / rows) * chance, [])
+    met_before: dict[bytes, int] = {}
     counter = _Counter(grid, feature, source.readers)
     for epoch in range(epochs):
+        digest = hashlib.blake2b(digest_size=16)
         for which, (means, begin) in enumerate(((first, 0), (last, grid.batches - grid.ends))):
             records = source.read(begin * size, (begin + grid.ends) * size, epoch)
+            digest.update(np.ascontiguousarray(records).tobytes())
             # Numbered on from end to end, so that the counter takes no two batches for one.
             values = counter.count((2 * epoch + which) * grid.ends * size, records)
             means.add(epoch * pieces + np.arange(grid.ends) * pieces // grid.ends, values)
@@ -253,6 +268,10 @@ def read_ends(grid: Grid, feature: Feature | None) -> tuple[Means, Means, Shares
                 (source.layout.starts[met + 1] - source.layout.starts[met]) @ times / times.sum()
             )
             shares.together[which, epoch] = ((times / times.sum()) ** 2).sum()
+        if 2 * rows * math.log2(max(2, source.layout.records)) >= _BITS_FOR_EQUAL:
+            first_met = met_before.setdefault(digest.digest(), epoch)
+            if first_met != epoch:
+                shares.equal.append((first_met, epoch))
     return first, last, shares
 
 
@@ -305,7 +324,11 @@ def tally_numbers(grid: Grid, reading: Reading, first: Means, last: Means) -> li
             wanted.append(("shards_per_rank_batch", "rank_distinct", readers, mean, spread))
         for name, column, unit, perfect, scatter in wanted:
             value, error, freedom = means.of(column)
-            out.append(Number(name, zone, value / unit, perfect, error / unit, scatter, freedom))  # type: ignore[arg-type]
+            if name.startswith("p_same"):
+                z = share_score(value / unit, perfect, scatter)
+            else:
+                z = distinct_score(value / unit, perfect, scatter, size if unit == 1 else per_rank, sizes.size)
+            out.append(Number(name, zone, value / unit, perfect, error / unit, scatter, freedom, z))  # type: ignore[arg-type]
     if readers > 1 and per_rank > 1:
         value, error, freedom = reading.means.of("rank_same_worst")
         unit = math.comb(per_rank, 2)
@@ -315,10 +338,19 @@ def tally_numbers(grid: Grid, reading: Reading, first: Means, last: Means) -> li
     if windows >= 1 and in_window <= source.positions:
         mean, spread = _perfect.distinct(sizes, in_window, windows)
         value, error, freedom = reading.windows.of("new")
-        out.append(
-            Number("shards_per_window", "epoch", value * WINDOW_BATCHES, mean, error * WINDOW_BATCHES, spread, freedom)
-        )
+        value, error = value * WINDOW_BATCHES, error * WINDOW_BATCHES
+        z = distinct_score(value, mean, spread, in_window, sizes.size)
+        out.append(Number("shards_per_window", "epoch", value, mean, error, spread, freedom, z))
     return out
+
+
+def distinct_score(value: float, perfect: float, spread: float, rows: int, shards: int) -> float:
+    """Normal score of a number of distinct shards, as a share of the rows and as a share of the shards.
+
+    What is rare, a repeated shard or a shard that is not met, comes in counts; the smaller score is right for it.
+    """
+    both = [share_score(value / most, perfect / most, spread / most) for most in (rows, shards)]
+    return min((z for z in both if z), key=abs, default=0.0)
 
 
 def feature_numbers(grid: Grid, feature: Feature, reading: Reading, first: Means, last: Means) -> list[Number]:
@@ -339,7 +371,8 @@ def feature_numbers(grid: Grid, feature: Feature, reading: Reading, first: Means
         for i, name in enumerate(feature.columns):
             value, error, freedom = means.of(name)
             spread = control[i] / math.sqrt(batches)
-            out.append(Number(name, zone, value, float(perfect[i]), error, spread, freedom))  # type: ignore[arg-type]
+            z = share_score(value, float(perfect[i]), spread) if name == "rare_absent" else None
+            out.append(Number(name, zone, value, float(perfect[i]), error, spread, freedom, z))  # type: ignore[arg-type]
             if name == "deff":
                 same = means.of("same")[0] / math.comb(size, 2)
                 model = 1 + (size - 1) * (same * rho.finite + (1 - same) * apart)
@@ -391,5 +424,5 @@ def drift_numbers(grid: Grid, feature: Feature, open_shards: float, epoch: int =
     scatter = perfect * math.sqrt(2 / windows)
     return [
         Number("buffer_drift", "epoch", float(off.mean()), perfect, error, scatter, windows - 1),
-        Number("buffer_drift_model", "epoch", (1 - alpha) * h / (n * b), perfect),
+        Number("buffer_drift_model", "epoch", (1 - alpha) * h / (n * b), perfect, (1 - alpha) * feature.rho.error / n),
     ]

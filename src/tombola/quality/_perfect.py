@@ -131,6 +131,12 @@ def distance_at(chance: float, records: int) -> float:
     return records * (1 - math.sqrt(1 - chance))
 
 
+def within(distance: int, records: int) -> float:
+    """Chance that two different records lie at most a whole distance apart in storage, exactly."""
+    d = min(distance, records - 1)
+    return d * (2 * records - d - 1) / (records * (records - 1))
+
+
 def worst_gap(sizes: Ints, positions: int) -> float:
     """About the longest stretch without a record of some shard.
 

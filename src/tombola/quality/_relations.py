@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from tombola._ints import Ints
-from tombola.order import Permutation
+from tombola.order import Layout, Permutation
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._measure import Grid, Shares
 from tombola.quality._perfect import Pairs, Reals
-from tombola.quality._result import Lag, Number, Zone
-from tombola.quality._source import Source
+from tombola.quality._result import Lag, Number, Zone, share_score
+from tombola.quality._source import SHARDS_DRAWN_MAX, Source
 
 _RUNS = 64
 _RUN_LENGTH = 4096
@@ -70,7 +70,7 @@ def lag_table(grid: Grid, read: list[Ints], alarm: float) -> tuple[tuple[Lag, ..
         i = int(np.searchsorted(lags, k))
         products = [((r[k:] - centre) * (r[:-k] - centre)).mean() for r in read]
         storage = float(np.mean(products)) / ((float(m) ** 2 - 1) / 12) if m > 1 else 0.0
-        out.append(Lag(int(k), float(same[i]), p, float(z[i]), storage))
+        out.append(Lag(int(k), float(same[i]), p, float(z[i]), storage, storage * math.sqrt(count[i])))
     return tuple(out), period
 
 
@@ -101,14 +101,25 @@ def radius_numbers(grid: Grid, read: list[Ints]) -> list[Number]:
     away, out = np.concatenate(by_run), []
     for chance in (0.05, 0.5, 0.95):
         value = float(np.quantile(away, chance)) / m
+        reach = round(_perfect.distance_at(chance, m))
         perfect = _perfect.distance_at(chance, m) / m
         slope = 2 * (1 - perfect)
         spread = math.sqrt(chance * (1 - chance) / away.size) / slope
         shares = np.array([(a <= value * m).mean() for a in by_run])
         error = float(shares.std(ddof=1) / math.sqrt(shares.size)) / slope if shares.size > 1 else 0.0
+        # Counted at a whole distance: exact for little data as well. Nearer than in a perfect shuffle is negative.
+        exact = _perfect.within(reach, m)
+        near = float((away <= reach).mean())
+        z = -share_score(near, exact, math.sqrt(exact * (1 - exact) / away.size))
         name = f"radius_{round(100 * chance)}"
-        out.append(Number(name, "middle", value, perfect, error, spread, max(0, shares.size - 1)))
+        out.append(Number(name, "middle", value, perfect, error, spread, max(0, shares.size - 1), z))
     return out
+
+
+def whole_shards(layout: Layout) -> float:
+    """How many shards of equal size would scatter as these do when they move as a whole."""
+    sizes = layout.sizes.astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
 def _mean(name: str, values: Reals, perfect: float, spread: float) -> Number:
@@ -163,7 +174,8 @@ def _seeds(source: Source, records: Ints, ahead: int) -> list[float]:
     Where a seed is added to the epoch, seed s one epoch ahead is seed s + 1.
     """
     found = []
-    for pair in range(_SEED_PAIRS):
+    pairs = max(2, min(_SEED_PAIRS, SHARDS_DRAWN_MAX // max(1, source.layout.shards)))
+    for pair in range(pairs):
         one, two = source.reseeded(2 * pair), source.reseeded(2 * pair + 1)
         here = None if one is None else _ranks(one, records, ahead)
         there = None if two is None else _ranks(two, records, 0)
@@ -183,27 +195,28 @@ def bias_numbers(grid: Grid, feature: Feature | None, shares: Shares) -> tuple[l
     source = grid.source
     out: list[Number] = []
     epochs, rows = source.epochs, grid.ends * grid.batch_size
-    if epochs < 2:
-        return out, 0
     sizes = source.layout.sizes.astype(np.float64)
     mean = float((sizes**2).sum() / sizes.sum())
     variance = float((sizes**3).sum() / sizes.sum()) - mean**2
     zones: tuple[tuple[Zone, int], ...] = (("first", 0), ("last", grid.batches - grid.ends))
     if variance > 1e-9 * mean**2:
-        for zone, values, together in zip(("first", "last"), shares.shard_size, shares.together, strict=True):
+        for which, (zone, values) in enumerate(zip(("first", "last"), shares.shard_size, strict=True)):
             n = _mean("shard_size", values, mean, math.sqrt(variance / rows))
-            error = max(n.error, math.sqrt(variance * together.mean() / epochs))
+            error = max(n.error, math.sqrt(variance * (shares.excess(which) + 1 / rows) / epochs))
             out.append(replace(n, zone=zone, error=error))  # type: ignore[arg-type]
     if feature is None:
         return out, len(out)
     watched, rho = feature.watched(), min(1.0, max(0.0, feature.rho.finite))
-    for (zone, begin), together in zip(zones, shares.together, strict=True):
+    for which, (zone, begin) in enumerate(zones):
         at = [begin * grid.batch_size, (begin + grid.ends) * grid.batch_size]
         means = np.array([feature.mean_of(source.read(at[0], at[1], e))[watched] for e in range(epochs)])
-        shrink = (rho * together.mean() + (1 - rho) / rows) / epochs
+        shrink = (rho * shares.excess(which) + 1 / rows) / epochs
         numbers = []
         for column, component in zip(means.T, watched, strict=True):
             variance = feature.component_variance(component)
+            if epochs == 1 and not feature.is_label:  # one far value must not look like a bias
+                held = feature.values[source.read(at[0], at[1], 0)][:, component]
+                variance = max(variance, float(held.var(dtype=np.float64)))
             n = _mean("", column, float(feature.mean[component]), math.sqrt(variance / rows))
             if feature.is_label:  # a share above its expectation scatters more than one at it
                 variance = max(variance, n.value * (1 - n.value))

@@ -31,6 +31,8 @@ class Number:
     perfect_error: float = 0.0
     #: Degrees of freedom behind the error; 0 when it is exact or asymptotic.
     freedom: int = 0
+    #: Normal score of the distance from a perfect shuffle where counts are too few for a division by the scatter.
+    z_counted: float | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -41,6 +43,8 @@ class Number:
     @property
     def z_perfect(self) -> float:
         """How far from a perfect shuffle, in that shuffle's own standard deviations."""
+        if self.z_counted is not None:
+            return self.z_counted
         return self._z(self.perfect_error)
 
     @property
@@ -72,6 +76,18 @@ def normal_score(t: float, freedom: int) -> float:
     return math.copysign(shrink * math.sqrt(freedom * math.log1p(t * t / freedom)), t)
 
 
+def share_score(value: float, chance: float, spread: float) -> float:
+    """Normal score of a share, whose scatter in a perfect shuffle is known: the signed root of the deviance.
+
+    As many independent trials as give that scatter stand behind it, so it is right where few hits are expected too.
+    """
+    if not 0 < chance < 1 or spread <= 0:
+        return 0.0
+    trials, seen = chance * (1 - chance) / spread**2, min(1.0, max(0.0, value))
+    parts = [s * math.log(s / c) for s, c in ((seen, chance), (1 - seen, 1 - chance)) if s > 0]
+    return math.copysign(math.sqrt(max(0.0, 2 * trials * sum(parts))), seen - chance)
+
+
 def _student_to_normal(freedom: int) -> float:
     """About t₀.₉₇₅(ν) ÷ 1.96 (the first terms of its expansion in 1/ν)."""
     if freedom <= 0:
@@ -91,6 +107,8 @@ class Lag:
     z: float
     #: Correlation of their places in storage (0 in a perfect shuffle).
     storage: float
+    #: The normal score of that correlation.
+    z_storage: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,16 @@ class Score:
     findings: tuple[Finding, ...]
     #: Normal score that evidence had to pass: one false alarm in a thousand scores of perfect orders.
     threshold: float
+    #: Records that an epoch left out, and positions that repeated a record, of each epoch that was read whole.
+    records_missing: tuple[int, ...] = ()
+    records_repeated: tuple[int, ...] = ()
+    #: Records that none of these epochs read; and positions, over all of them, beyond an even number of reads.
+    records_missing_always: int | None = None
+    records_uneven: int | None = None
+    #: Share of the rows of a shuffled array that equal another row: which is which was drawn with the seed.
+    tied_rows: float = 0.0
+    #: What was not tested, and why.
+    notes: tuple[str, ...] = ()
 
     def get(self, name: str, zone: Zone | None = None) -> Number:
         """One of the numbers by name, and by zone where there are several."""
@@ -158,6 +186,7 @@ class Score:
     def __str__(self) -> str:
         lines = [f"{self.verdict}: {self.subject}"]
         lines += [f"  {'flaw: ' if f.flaw else ''}{f.what}" for f in self.findings]
+        lines += [f"  note: {n}" for n in self.notes]
         return "\n".join(lines)
 
     def __rich__(self) -> object:

@@ -11,22 +11,12 @@ import numpy.typing as npt
 from tombola._ints import integer
 from tombola.errors import InputError
 from tombola.order import Layout
-from tombola.quality import _measure, _perfect, _relations
+from tombola.quality import _coverage, _measure, _perfect, _relations, _verdict
 from tombola.quality._feature import Feature, Kind
-from tombola.quality._result import Finding, Lag, Number, Score, Verdict, normal_score
-from tombola.quality._source import BATCH_SIZE_DEFAULT, Source, open_source
+from tombola.quality._result import Finding, Number, Score
+from tombola.quality._source import BATCH_SIZE_DEFAULT, IdsSource, open_source
 
 _FALSE_ALARM = 1e-3  # chance that a score of a perfect shuffle finds anything at all
-
-# Numbers whose distance from a perfect shuffle is a bias, not the price of keeping few shards open.
-_BIASES = (
-    "storage_correlation",
-    "epoch_correlation",
-    "seed_correlation",
-    "seed_epoch_correlation",
-    "shard_size",
-    "feature ",
-)
 
 
 def score(
@@ -72,7 +62,10 @@ def score(
     count = integer(epochs, "epochs", 1, 1024, InputError)
     first = integer(epoch, "epoch", 0, None, InputError)
     dealt = None if ranks is None else integer(ranks, "ranks", 1, 2**31, InputError)
-    source, own = open_source(subject, layout=layout, before=before, epoch=first, epochs=count, readers=dealt)
+    drawn = integer(seed, "seed", -(2**62), 2**62, InputError)
+    source, own = open_source(
+        subject, layout=layout, before=before, epoch=first, epochs=count, readers=dealt, seed=drawn
+    )
     size = own or BATCH_SIZE_DEFAULT
     if batch_size is not None:
         size = integer(batch_size, "batch_size", 2, None, InputError)
@@ -81,9 +74,13 @@ def score(
     if size < 2:
         raise InputError("batch_size is 1; a score needs batches of at least 2")
     if size % (source.readers * source.run):
-        raise InputError(f"batch_size {size} cannot be shared out evenly among {source.readers} ranks")
+        share = source.readers * source.run
+        near = " or ".join(str(n) for n in (size // share * share, -(-size // share) * share) if n >= 2)
+        raise InputError(
+            f"batch_size {size} cannot be shared out evenly among {source.readers} ranks; the nearest sizes are {near}"
+        )
     most = integer(positions_max, "positions_max", 1 << 12, None, InputError)
-    grid = _measure.Grid(source, size, integer(seed, "seed", -(2**62), 2**62, InputError), most)
+    grid = _measure.Grid(source, size, drawn, most)
     judged = None if feature is None else Feature(feature, source.layout, feature_kind, grid.seed)
     return _Judge(grid, judged).score()
 
@@ -111,13 +108,25 @@ class _Judge:
             if opened:
                 numbers += _measure.drift_numbers(grid, feature, opened[0].value)
         numbers += _relations.run_numbers(grid)
-        tests = max(1, len(numbers))
         biases, more = _relations.bias_numbers(grid, feature, shares)
+        tests = _verdict.tests(numbers) + more
         numbers += biases
-        tests += more
         alarm = NormalDist().inv_cdf(1 - _FALSE_ALARM / (2 * tests))
         lags, period = _relations.lag_table(grid, read, alarm)
-        findings, verdict = self._weigh(reading, lags, period, alarm)
+        if _verdict.moves_shards(numbers, lags, period, alarm):
+            numbers[:] = _verdict.floored(numbers, source.layout)
+            if source.epochs == 1:  # one draw of few shards says nothing about the ends
+                numbers[:] = [n for n in numbers if n not in biases]
+        coverage = _coverage.cover(source, reading, feature, numbers, lags, period, alarm)
+        flaws = [*coverage.findings, *_equal(shares)]
+        weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, flaws)
+        findings, verdict = weighing.verdict()
+        tied = source.tied_rows if isinstance(source, IdsSource) else 0.0
+        notes = []
+        if source.epochs == 1:
+            notes.append("one epoch was read: its ends and its order are not compared between epochs")
+        if tied:
+            notes.append(f"{tied:.3g} of the rows equal another row; which is which was drawn with the seed")
         return Score(
             verdict=verdict,
             subject=source.name,
@@ -133,6 +142,11 @@ class _Judge:
             period=period,
             findings=tuple(findings),
             threshold=alarm,
+            records_missing=coverage.missing,
+            records_repeated=coverage.repeated,
+            records_missing_always=coverage.missing_always,
+            tied_rows=tied,
+            notes=tuple(notes),
         )
 
     def _storage(self, reading: _measure.Reading) -> list[Number]:
@@ -151,97 +165,9 @@ class _Judge:
             out.append(Number("worst_gap", "epoch", float(reading.worst_gap), perfect))
         return out
 
-    def _weigh(
-        self, reading: _measure.Reading, lags: tuple[Lag, ...], period: int | None, alarm: float
-    ) -> tuple[list[Finding], Verdict]:
-        flaws = [*_coverage(self.grid.source, reading), *self._biased(alarm), *self._ends(alarm)]
-        p_same = next(n for n in self.numbers if n.name == "p_same" and n.zone == "middle")
-        notes: list[Finding] = []
-        if abs(p_same.z_perfect) > alarm:
-            word = "more" if p_same.z_perfect > 0 else "less"
-            notes.append(
-                Finding(
-                    f"two rows of a batch come from one shard with chance {p_same.value:.3g}: {word} often than in a "
-                    f"perfect shuffle ({p_same.perfect:.3g}); z = {p_same.z_perfect:.3g}",
-                    p_same.z_perfect,
-                    False,
-                )
-            )
-        if period is not None:
-            again = next(lag for lag in lags if lag.lag == period)
-            notes.append(
-                Finding(
-                    f"shards come again every {period} positions (chance {again.same_shard:.3g}) and are avoided in "
-                    f"between: rows are stratified over {period} lanes",
-                    again.z,
-                    False,
-                )
-            )
-        elif lags and lags[0].z > alarm and p_same.z_perfect > alarm:
-            notes.append(
-                Finding(
-                    f"neighbouring positions repeat shards (chance {lags[0].same_shard:.3g}, perfect "
-                    f"{lags[0].same_shard_perfect:.3g}): repetition, not stratification",
-                    lags[0].z,
-                    False,
-                )
-            )
-        if flaws:
-            return [*flaws, *notes], "flawed"
-        if p_same.z_perfect > alarm:
-            return notes, "local"
-        return notes, "stratified" if notes else "perfect"
 
-    def _biased(self, alarm: float) -> list[Finding]:
-        found = []
-        for n in self.numbers:
-            if n.name.startswith(_BIASES) and abs(n.z_bias) > alarm and abs(n.z_perfect) > alarm:
-                where = {"first": " at the beginning of an epoch", "last": " at the end of an epoch"}.get(n.zone, "")
-                found.append(
-                    Finding(
-                        f"{n.name.replace('_', ' ')}{where} is {n.value:.4g} ± {n.error:.2g} over {n.freedom + 1} "
-                        f"epochs or seeds, not {n.perfect:.4g}; z = {n.z_bias:.3g}",
-                        n.z_bias,
-                        True,
-                    )
-                )
-        return found
-
-    def _ends(self, alarm: float) -> list[Finding]:
-        """The ends of an epoch that mix less than its middle."""
-        found = []
-        middle = {n.name: n for n in self.numbers if n.zone == "middle"}
-        for n in self.numbers:
-            if n.zone not in ("first", "last") or n.name not in ("p_same", "rare_absent"):
-                continue
-            other = middle[n.name]
-            scale = math.hypot(_floor(n), _floor(other))
-            z = normal_score((n.value - other.value) / scale, n.freedom) if scale > 0 else 0.0
-            if z > alarm:
-                end = "beginning" if n.zone == "first" else "end"
-                found.append(
-                    Finding(
-                        f"the {end} of an epoch mixes less than its middle: {n.name.replace('_', ' ')} is "
-                        f"{n.value:.3g} there and {other.value:.3g} in the middle; z = {z:.3g}",
-                        z,
-                        True,
-                    )
-                )
-        return found
-
-
-def _floor(n: Number) -> float:
-    """The error, but never below what independent counts of this size scatter by."""
-    if not n.perfect:
-        return n.error
-    return max(n.error, n.perfect_error * math.sqrt(max(1.0, n.value / n.perfect)))
-
-
-def _coverage(source: Source, reading: _measure.Reading) -> list[Finding]:
-    if not reading.repeated and not reading.missing:
+def _equal(shares: _measure.Shares) -> list[Finding]:
+    if not shares.equal:
         return []
-    if source.positions != source.layout.records and not (reading.missing and reading.repeated):
-        return []  # an epoch longer or shorter than the data
-    return [
-        Finding(f"{reading.missing} records are never read and {reading.repeated} positions repeat one", math.inf, True)
-    ]
+    pairs = ", ".join(f"{b} as {a}" for a, b in shares.equal[:4]) + (", …" if len(shares.equal) > 4 else "")
+    return [Finding(f"epochs begin and end with the same records in the same order: epoch {pairs}", math.inf, True)]

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from tombola._ints import Ints, integers
 from tombola.errors import InputError
-from tombola.order import Layout, Order
+from tombola.order import Layout, Order, Permutation
 from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
+SHARDS_DRAWN_MAX = 1 << 24  # over all epochs, and over all seeds
 
 
 class Source(Protocol):
@@ -26,6 +27,8 @@ class Source(Protocol):
     readers: int
     run: int
     lanes: int
+    #: False where shards are only a scale that was chosen to look at, so that they explain nothing.
+    shards_given: bool
 
     def read(self, start: int, stop: int, epoch: int) -> Ints:
         """The records at positions start … stop − 1."""
@@ -48,6 +51,7 @@ class OrderSource:
     first_epoch: int
     epochs: int
     readers: int = 1
+    shards_given: bool = True
 
     def __post_init__(self) -> None:
         self.name = f"{self.order.spec!r}, seed {self.order.seed}"
@@ -82,7 +86,9 @@ class IdsSource:
     run = 1
     lanes = 1
 
-    def __init__(self, ids: Ints, layout: Layout, name: str, readers: int) -> None:
+    def __init__(self, ids: Ints, layout: Layout, name: str, readers: int, *, shards_given: bool = True) -> None:
+        self.shards_given = shards_given
+        self.tied_rows = 0.0
         self.ids = ids
         self.layout = layout
         self.name = name
@@ -117,11 +123,14 @@ def open_source(
     epoch: int,
     epochs: int,
     readers: int | None,
+    seed: int = 0,
 ) -> tuple[Source, int]:
     """The source of whatever a user may pass, and its own batch size (0 when it has none)."""
     if isinstance(subject, (Plan, Order)):
         if layout is not None or before is not None:
             raise InputError("an order or plan knows its layout; leave out layout and before")
+        shards = subject.layout.shards if isinstance(subject, Order) else subject.order.layout.shards
+        epochs = min(epochs, max(2, SHARDS_DRAWN_MAX // max(1, shards)))  # each epoch draws the order of all shards
         if isinstance(subject, Order):
             return OrderSource(subject, epoch, epochs, readers or 1), subject.batch_size or 0
         if readers is not None:
@@ -129,8 +138,11 @@ def open_source(
         return OrderSource(subject.order, epoch, epochs, subject.world.readers), subject.batch_size
     if epoch:
         raise InputError("epoch chooses an epoch of an order or plan; recorded ids have one row for each epoch")
+    if layout is not None and not isinstance(layout, Layout):
+        raise InputError(f"layout is a {type(layout).__name__}; give a Layout: Layout(sizes), the records per shard")
+    tied, shards_given = 0.0, layout is not None
     if before is not None:
-        ids = _matched(np.asarray(before), np.asarray(subject))
+        ids, tied = _matched(_array(before, "before"), _array(subject, "after"), seed)
         if layout is None:
             # An array in memory has no shards. Neighbourhoods of √n take their place: they show what is left of the
             # old order at the scale where a partial shuffle leaves most of it.
@@ -140,7 +152,7 @@ def open_source(
     else:
         if layout is None:
             raise InputError("recorded ids need layout=, the records per shard they were read from: Layout(sizes)")
-        given = np.asarray(subject)
+        given = _array(subject, "ids")
         if given.ndim not in (1, 2) or given.size == 0:
             raise InputError(
                 f"score takes an order, a plan, ids of one epoch (or one row an epoch), or an array with before=; "
@@ -155,11 +167,25 @@ def open_source(
     rows = ids if ids.ndim == 2 else ids[None, :]
     if rows.shape[1] and layout.records != rows.shape[1] and before is not None:
         raise InputError(f"the layout has {layout.records} records, the arrays {rows.shape[1]}; they must agree")
-    return IdsSource(rows, layout, name, readers or 1), 0
+    source = IdsSource(rows, layout, name, readers or 1, shards_given=shards_given)
+    source.tied_rows = tied
+    return source, 0
 
 
-def _matched(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Ints:
-    """Where each row of `after` was in `before`; equal rows are taken in the same order on both sides."""
+def _array(given: Any, name: str) -> npt.NDArray[Any]:
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array; fill or leave out what is masked: a shuffle reads every row")
+    try:
+        return np.asarray(given)
+    except ValueError as problem:
+        raise InputError(f"{name} is no array: its rows differ in length ({problem}); give rows of one shape") from None
+
+
+def _matched(before: npt.NDArray[Any], after: npt.NDArray[Any], seed: int) -> tuple[Ints, float]:
+    """Where each row of `after` was in `before`, and the share of rows that equal another.
+
+    Equal rows are matched in a random order, drawn with the seed: their own order would look like what is left of it.
+    """
     if before.shape != after.shape or before.dtype != after.dtype or before.ndim == 0:
         raise InputError(
             f"before ({before.dtype}, shape {before.shape}) and after ({after.dtype}, shape {after.shape}) differ in "
@@ -167,12 +193,29 @@ def _matched(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Ints:
         )
     if before.ndim > 1:
         before, after = (_rows_as_one(a) for a in (before, after))
-    old, new = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
-    if not np.array_equal(before[old], after[new], equal_nan=before.dtype.kind in "fc"):
+    try:
+        old, new = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
+    except TypeError as problem:
+        raise InputError(
+            f"the rows of before and after cannot be compared ({problem}); give rows of one kind"
+        ) from None
+    ordered, nan = before[old], before.dtype.kind in "fc"
+    if not np.array_equal(ordered, after[new], equal_nan=nan):
         raise InputError("after is no permutation of before: some rows are only in one of them, or not as often")
+    differs = ordered[1:] != ordered[:-1]
+    if nan:
+        differs &= ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
+    group = np.concatenate([[0], np.cumsum(np.asarray(differs, np.bool_))])
+    counts = np.bincount(group)
+    if before.size > 1 and counts.size == 1:
+        raise InputError(f"all {before.size} rows of before are equal; no shuffle of them can be told from another")
+    tied = float(counts[counts > 1].sum() / before.size) if before.size else 0.0
+    if tied:
+        drawn = Permutation(before.size, seed, "quality/ties").slice(0, before.size)
+        new = new[np.lexsort((drawn, group))]
     out = np.empty(before.size, np.int64)
     out[new] = old
-    return out
+    return out, tied
 
 
 def _rows_as_one(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

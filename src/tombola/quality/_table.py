@@ -32,6 +32,7 @@ def table(score: Score) -> Any:
         style="dim",
     )
     lines = [Text(("flaw: " if f.flaw else "• ") + f.what, style="red" if f.flaw else "") for f in score.findings]
+    lines += [Text("note: " + n, style="dim") for n in score.notes]
     grid = Table(box=None, pad_edge=False)
     grid.add_column("number")
     for title in ("beginning", "middle", "end", "whole", "perfect"):
