@@ -3,6 +3,7 @@
 
 namespace nb = nanobind;
 
+void bind_arrays(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_mosaic(nb::module_& m);
 
@@ -10,4 +11,5 @@ NB_MODULE(_core, m) {
   m.doc() = "The C++ core of tombola. Private: call it through tombola's rooms, which check their input.";
   bind_order(m);
   bind_mosaic(m);
+  bind_arrays(m);
 }

@@ -7,9 +7,26 @@
 32
 """
 
+from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
 
 __version__ = "0.1.0"
 
-__all__ = ["Cursor", "Global", "Lanes", "Layout", "Permutation", "Plan", "Sequential", "World", "__version__"]
+__all__ = [
+    "Cursor",
+    "Global",
+    "Lanes",
+    "Layout",
+    "Options",
+    "Permutation",
+    "Plan",
+    "Sequential",
+    "World",
+    "__version__",
+    "get_build_params",
+    "optim_options_for_dataset",
+    "permutation",
+    "shuffle",
+    "shuffled",
+]

@@ -2,6 +2,7 @@
 The C++ core of tombola. Private: call it through tombola's rooms, which check their input.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, overload
 
 import numpy
@@ -106,3 +107,26 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 
 @overload
 def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, workers: int, batch: int, drop_first: int, filled: int, pads: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tiled: bool, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, records_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+FOLLOW_FROM: int = 256
+
+def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """
+    Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see halfway. Rows of follow_from bytes and more are moved once along the permutation.
+    """
+
+def exact_packed(address: int, n: int, row_bytes: int, key: int, threads: int) -> None:
+    """exact_arrays for one array without gaps."""
+
+def gpu1_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False) -> None:
+    """The permutation of the GPU kernels, on the CPU."""
+
+def gpu1_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int) -> None: ...
+
+def pov_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, iterations: int, virtual_block_size: int, physical_block_size: int, offsets: Sequence[int], threads: int, keep_gil: bool = False) -> None:
+    """
+    The parallel offset virtual-block shuffle of arrays in unison, in place.
+    """
+
+def exact_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """out[i] becomes the row that comes to place i."""

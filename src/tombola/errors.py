@@ -5,7 +5,8 @@
     │   ├── LayoutError              records per shard
     │   ├── OrderError               an order, its options, a position or record outside it
     │   ├── WorldError               nodes, ranks, workers
-    │   └── PlanError                batch size, tail policy, step
+    │   ├── PlanError                batch size, tail policy, step
+    │   └── ArrayError               an array that cannot be shuffled as asked
     ├── CursorError (ValueError)     a cursor does not belong to this run
     └── MissingExtra (ImportError)   an optional dependency is not installed
 
@@ -19,6 +20,7 @@ True
 from __future__ import annotations
 
 __all__ = [
+    "ArrayError",
     "CursorError",
     "InputError",
     "LayoutError",
@@ -52,6 +54,10 @@ class WorldError(InputError):
 
 class PlanError(InputError):
     """The batch size, the tail policy or a step make no sense."""
+
+
+class ArrayError(InputError):
+    """An array cannot be shuffled as asked; no row was moved."""
 
 
 class CursorError(TombolaError, ValueError):

@@ -29,7 +29,8 @@ def third_party(room: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "room", ["tombola", "tombola.errors", "tombola.order", "tombola.plan", "tombola.cli", "tombola.testing"]
+    "room",
+    ["tombola", "tombola.errors", "tombola.order", "tombola.plan", "tombola.arrays", "tombola.cli", "tombola.testing"],
 )
 def test_brings_only_numpy(room: str) -> None:
     assert third_party(room) <= {"tombola", "numpy"}
