@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "clones.hpp"
+
 namespace tombola {
 
 inline constexpr std::uint64_t kLine = 64;
@@ -15,6 +17,7 @@ inline constexpr int kAheadDraws = 16;            // how many swaps ahead Fisher
 template <std::uint64_t Bytes>
 class FixedRows {
  public:
+  static constexpr bool kSmall = Bytes <= 8 && !TOMBOLA_SANITIZED;
   struct Row {
     std::byte bytes[Bytes];
   };
@@ -52,9 +55,11 @@ class FixedRows {
     const auto* bytes = reinterpret_cast<const char*>(rows_);
     for (std::uint64_t at = 0; at < n * Bytes; at += kLine) __builtin_prefetch(bytes + at, 1);
   }
-  void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const { std::memcpy(to, rows_ + i, count * Bytes); }
+  void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const {
+    if (count > 0) std::memcpy(to, rows_ + i, count * Bytes);
+  }
   void copy_in(std::uint64_t i, std::uint64_t count, const std::byte* from) const {
-    std::memcpy(rows_ + i, from, count * Bytes);
+    if (count > 0) std::memcpy(rows_ + i, from, count * Bytes);
   }
 
  private:
@@ -73,6 +78,7 @@ class FixedRows {
 // Rows of a size only known now, at most kBytesMax, and any number of bytes apart.
 class AnyRows {
  public:
+  static constexpr bool kSmall = false;
   static constexpr std::uint64_t kBytesMax = 512;
   struct Row {
     std::byte bytes[kBytesMax];
@@ -107,6 +113,7 @@ class AnyRows {
     for (std::uint64_t k = 0; k < n * bytes_; k += kLine) __builtin_prefetch(data_ + k, 1);
   }
   void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const {
+    if (count == 0) return;
     if (packed()) {
       std::memcpy(to, at(i), count * bytes_);
     } else {
@@ -114,6 +121,7 @@ class AnyRows {
     }
   }
   void copy_in(std::uint64_t i, std::uint64_t count, const std::byte* from) const {
+    if (count == 0) return;
     if (packed()) {
       std::memcpy(at(i), from, count * bytes_);
     } else {

@@ -1,4 +1,4 @@
-"""The exact shuffle in plain Python: the definition of its permutation, and the slow twin of the C++."""
+"""The methods in plain Python: the definitions of their permutations, and the slow twins of the C++ and GPU code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from itertools import pairwise
 
-from tombola._core import child
+from tombola._core import Permutation, child
+from tombola.arrays._pov import PovSteps
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -128,6 +129,50 @@ def _rough(rows: list[int], starts: list[int], size: int, key: int, bits: int, m
     return [head - start for head, start in zip(heads, starts, strict=True)]
 
 
+def gpu1_permutation(n: int, key: int) -> list[int]:
+    """Fisher–Yates upwards: place k takes what stands at one of the places k…n−1.
+
+    >>> sorted(gpu1_permutation(5, key=1))
+    [0, 1, 2, 3, 4]
+    """
+    rows = list(range(n))
+    for k in range(n - 1):
+        attempt, bound = 0, n - k
+        while (product := _word(child(key, attempt), k) * bound) & _MASK < 2**64 % bound:
+            attempt += 1
+        rows[k], rows[k + (product >> 64)] = rows[k + (product >> 64)], rows[k]
+    return rows
+
+
+def pov_permutation(n: int, key: int, steps: PovSteps) -> list[int]:
+    """Iterations of: deal physical blocks to virtual ones, sort the rows of each virtual block by random numbers.
+
+    >>> sorted(pov_permutation(5, 1, PovSteps(1, 2, 2, [1])))
+    [0, 1, 2, 3, 4]
+    """
+    rows = list(range(n))
+    block, together = steps.physical_block_size, steps.virtual_block_size
+    for iteration in range(steps.iterations if n > 1 else 0):
+        its_key = child(key, iteration)
+        offset = steps.offsets[_word(its_key, 0) * len(steps.offsets) >> 64]
+        blocks = -(-n // block)
+        deal = Permutation(blocks, child(its_key, 1))
+        for virtual in range(-(-blocks // together)):
+            bits = _word(child(its_key, 2), virtual)
+            drawn = []
+            for i in range(virtual * together, min((virtual + 1) * together, blocks)):
+                begin = deal.at_one(i) * block
+                for place in range(begin, min(begin + block, n)):
+                    slot = (i - virtual * together) * block + place - begin
+                    number = _mix32(_mix32(slot ^ bits & 0xFFFFFFFF) ^ bits >> 32)
+                    drawn.append((number, (place + offset) % n))
+            places = [place for _, place in drawn]
+            taken = [rows[place] for _, place in sorted(drawn)]
+            for place, row in zip(places, taken, strict=True):
+                rows[place] = row
+    return rows
+
+
 def words(key: int) -> Iterator[int]:
     """Eight xoshiro256++ generators in turn, seeded with the first 32 words of the key."""
     seeds = [_word(key, i) for i in range(32)]
@@ -173,6 +218,12 @@ def _word(key: int, i: int) -> int:
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
     return z ^ z >> 31
+
+
+def _mix32(x: int) -> int:
+    x = (x ^ x >> 16) * 0x7FEB352D & 0xFFFFFFFF
+    x = (x ^ x >> 15) * 0x846CA68B & 0xFFFFFFFF
+    return x ^ x >> 16
 
 
 def _rotated(x: int, by: int) -> int:
