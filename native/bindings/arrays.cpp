@@ -6,13 +6,16 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "arrays_exact.hpp"
+#include "arrays_file.hpp"
 #include "arrays_follow.hpp"
 #include "arrays_pov.hpp"
 
@@ -69,6 +72,7 @@ void interruptible(const Work& work) {
 
 void bind_arrays(nb::module_& m) {
   m.attr("FOLLOW_FROM") = kFollowFrom;
+  m.attr("DIRECT_MAX") = tombola::kDirectMax;
   m.def(
       "exact_arrays",
       [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil,
@@ -97,6 +101,28 @@ void bind_arrays(nb::module_& m) {
         });
       },
       "address"_a, "n"_a, "row_bytes"_a, "key"_a, "threads"_a, "exact_arrays for one array without gaps.");
+  m.def(
+      "exact_file_memory",
+      [](std::uint64_t rows, std::uint64_t row_bytes, const Limits& limits) {
+        return tombola::exact_file_memory(rows, row_bytes, tuning_of(limits));
+      },
+      "rows"_a, "row_bytes"_a, "limits"_a = Limits{}, "Bytes of memory that exact_file needs at least; 0: it cannot.");
+  m.def(
+      "exact_file",
+      [](int source, int target, std::uint64_t skip, std::uint64_t rows, std::uint64_t row_bytes,
+         std::uint64_t memory_bytes_max, std::uint64_t key, int threads, const Limits& limits) {
+        const tombola::FileLayout file{source, target, skip, rows, row_bytes, memory_bytes_max};
+        const Tuning tuning = tuning_of(limits);
+        try {
+          interruptible([&](const tombola::Stop& stop) { tombola::exact_file(file, key, threads, stop, tuning); });
+        } catch (const std::system_error& problem) {
+          errno = problem.code().value();
+          PyErr_SetFromErrno(PyExc_OSError);
+          throw nb::python_error();
+        }
+      },
+      "source"_a, "target"_a, "skip"_a, "rows"_a, "row_bytes"_a, "memory_bytes_max"_a, "key"_a, "threads"_a,
+      "limits"_a = Limits{}, "Writes the rows of a file to another, shuffled as exact_arrays would.");
   m.def(
       "gpu1_arrays",
       [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil) {

@@ -28,4 +28,7 @@ inline constexpr std::uint64_t kDirectMax = 512;
 bool exact_shuffle(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::int64_t step, std::uint64_t key,
                    int threads, const Stop& stop, const Tuning& tuning = {});
 
+// One bucket of the first scatter, read from a file: what exact_shuffle does with each.
+void exact_bucket(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, const Tuning& tuning);
+
 }  // namespace tombola

@@ -18,11 +18,12 @@ template <std::uint64_t Bytes>
 class FixedRows {
  public:
   static constexpr bool kSmall = Bytes <= 8 && !TOMBOLA_SANITIZED;
+  static constexpr bool kFar = false;
   struct Row {
     std::byte bytes[Bytes];
   };
 
-  explicit FixedRows(std::byte* data, std::uint64_t = Bytes, std::int64_t = Bytes) : rows_(reinterpret_cast<Row*>(data)) {}
+  explicit FixedRows(std::byte* data) : rows_(reinterpret_cast<Row*>(data)) {}
 
   static constexpr std::uint64_t bytes() { return Bytes; }
   FixedRows from(std::uint64_t i) const { return FixedRows(reinterpret_cast<std::byte*>(rows_ + i)); }
@@ -79,6 +80,7 @@ class FixedRows {
 class AnyRows {
  public:
   static constexpr bool kSmall = false;
+  static constexpr bool kFar = false;
   static constexpr std::uint64_t kBytesMax = 512;
   struct Row {
     std::byte bytes[kBytesMax];

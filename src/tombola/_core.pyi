@@ -110,6 +110,8 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 
 FOLLOW_FROM: int = 256
 
+DIRECT_MAX: int = 512
+
 def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
     """
     Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see halfway. Rows of follow_from bytes and more are moved once along the permutation.
@@ -117,6 +119,12 @@ def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]
 
 def exact_packed(address: int, n: int, row_bytes: int, key: int, threads: int) -> None:
     """exact_arrays for one array without gaps."""
+
+def exact_file_memory(rows: int, row_bytes: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> int:
+    """Bytes of memory that exact_file needs at least; 0: it cannot."""
+
+def exact_file(source: int, target: int, skip: int, rows: int, row_bytes: int, memory_bytes_max: int, key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """Writes the rows of a file to another, shuffled as exact_arrays would."""
 
 def gpu1_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False) -> None:
     """The permutation of the GPU kernels, on the CPU."""

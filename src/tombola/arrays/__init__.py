@@ -6,6 +6,7 @@
 True
 """
 
+from tombola.arrays._files import shuffle_file
 from tombola.arrays._pov import BuildParams, Options, get_build_params, optim_options_for_dataset
 from tombola.arrays._shuffle import method_for, permutation, shuffle, shuffled
 
@@ -17,5 +18,6 @@ __all__ = [
     "optim_options_for_dataset",
     "permutation",
     "shuffle",
+    "shuffle_file",
     "shuffled",
 ]

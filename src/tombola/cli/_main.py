@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tombola.cli import _order
+from tombola.cli import _order, _shuffle
 from tombola.errors import TombolaError
 
 # Each has add(commands), which sets `run` as the default of its parser.
-_COMMANDS = (_order,)
+_COMMANDS = (_order, _shuffle)
 
 
 class _Parser(argparse.ArgumentParser):
