@@ -34,7 +34,8 @@ def saved(path: Path, x: np.ndarray) -> Path:
         ((1000,), "i4", 1 << 20, "in memory"),
         ((10, 100_000), "f4", 1 << 21, "by permutation"),
         ((50_000, 40), "u1", 1 << 20, "by permutation"),
-        ((90_000, 64), "u1", 1 << 22, "by permutation"),
+        ((90_000, 64), "u1", 1 << 22, "by scatter"),
+        ((90_000, 600), "u1", 1 << 22, "by permutation"),
         ((1_300_000,), "i4", 6 << 20, "in memory"),
         ((3_000_000,), "i4", 8 << 20, "by scatter"),
         ((3_000_000, 3), "u1", 8 << 20, "by scatter"),
@@ -145,7 +146,7 @@ def test_a_stopped_run_leaves_the_file_as_it_was(tmp_path: Path, how: signal.Sig
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n, memory in ((3_000_000, 8 << 20), (10_000, 1 << 20)):
+    for n, memory in ((3_000_000, 8 << 20), (70_000, 1 << 21), (10_000, 1 << 20)):
         x = np.arange(n, dtype=np.int32)
         path = saved(tmp_path / "x.npy", x)
 

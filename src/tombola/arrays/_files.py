@@ -73,8 +73,7 @@ def shuffle_file(
             return
         way = _way(source, rows, memory)
         with _replacement(source, file) as target:
-            target.write(_read(file, 0, rows.skip))
-            target.flush()
+            _write(target, _read(file, 0, rows.skip), 0)
             if way == "in memory":
                 _in_memory(file, target, rows, whole, workers)
             elif way == "by permutation":
@@ -122,13 +121,13 @@ def _way(path: Path, rows: Rows, memory: int) -> str:
     """How the file can be shuffled in so much memory, or an error that says how much it takes."""
     if rows.count * rows.row_bytes * _IN_MEMORY <= memory:
         return "in memory"
-    by_permutation = max(2 * _permutation_bytes(rows), _permutation_bytes(rows) + 4 * rows.row_bytes + _SMALL_BYTES)
-    if by_permutation <= memory:
-        return "by permutation"
-    by_scatter = int(_core.exact_file_memory(rows.count, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
-    if 0 < by_scatter <= memory:
+    scattered = int(_core.exact_file_memory(rows.count, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
+    if 0 < scattered <= memory:
         return "by scatter"
-    least = min([by_permutation] + [by_scatter] * (by_scatter > 0))
+    permuted = max(2 * _permutation_bytes(rows), _permutation_bytes(rows) + 4 * rows.row_bytes + _SMALL_BYTES)
+    if permuted <= memory:
+        return "by permutation"
+    least = min(permuted, scattered or permuted)
     raise ArrayError(
         f"{path} has {rows.count} rows of {rows.row_bytes} bytes, which cannot be shuffled in {memory} bytes of memory; "
         f"allow {least}"
@@ -170,7 +169,7 @@ def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
 def _in_memory(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, threads: int) -> None:
     data = _read(file, rows.skip, rows.count * rows.row_bytes)
     shuffle(data.reshape(rows.count, rows.row_bytes), seed=seed, threads=threads)
-    target.write(data)
+    _write(target, data, rows.skip)
 
 
 def _permutation_bytes(rows: Rows) -> int:
@@ -200,7 +199,7 @@ def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, mem
         by_bucket = np.argsort(numbers, kind="stable")
         sizes = np.bincount(numbers, minlength=buckets)
         ends = np.cumsum(sizes)
-        for b in np.flatnonzero(sizes):
+        for b in np.flatnonzero(sizes).tolist():
             mine = block[by_bucket[ends[b] - sizes[b] : ends[b]]]
             _write(target, mine, rows.skip + int(heads[b]) * rows.row_bytes)
         heads += sizes
@@ -216,7 +215,7 @@ def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, mem
 
 def _read(file: BinaryIO, at: int, size: int) -> _Bytes:
     data = np.empty(size, np.uint8)
-    view, done = memoryview(data), 0
+    view, done = data.data, 0
     while done < size:
         got = os.preadv(file.fileno(), [view[done:]], at + done)
         if got == 0:
@@ -228,6 +227,6 @@ def _read(file: BinaryIO, at: int, size: int) -> _Bytes:
 
 
 def _write(file: BinaryIO, data: _Bytes, at: int) -> None:
-    view, done = memoryview(np.ascontiguousarray(data).reshape(-1)), 0
+    view, done = np.ascontiguousarray(data).reshape(-1).data, 0
     while done < len(view):
         done += os.pwrite(file.fileno(), view[done:], at + done)

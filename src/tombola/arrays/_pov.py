@@ -16,8 +16,8 @@ _OFFSETS = 16
 VIRTUAL_ROWS_MAX = 1 << 13
 _ITERATIONS_MAX = 1 << 20
 #: Rows at most → iterations with the default options: one or two more than the fewest at which no measure of bias
-#: differs from that of a uniform shuffle. Measured by bench/arrays_bias.py; docs/explanation/arrays.md has the table. It
-#: never changes, being part of what the method's name promises.
+#: differs from that of a uniform shuffle. Measured by bench/arrays_bias.py; docs/explanation/arrays.md has the table.
+#: It never changes, being part of what the method's name promises.
 ITERATIONS = ((1 << 10, 2), (1 << 20, 4), (1 << 62, 5))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from tombola.arrays import shuffle_file
 from tombola.errors import ArrayError
 
-_UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**i for i, p in enumerate("KMGT", 1)}, **{f"{p}iB": 1024**i for i, p in enumerate("KMGT", 1)}}  # fmt: skip
+_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def add(commands: Any) -> None:
@@ -52,7 +53,5 @@ def parse_size(word: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", word.strip())
     unit = next((u for u in _UNITS if match and u.lower() == match[2].lower()), None)
     if match is None or unit is None:
-        raise ArrayError(
-            f"the size {word!r} is not understood; write a number of bytes, or with a unit such as 500MB or 2GiB"
-        )
+        raise ArrayError(f"the size {word!r} is not understood; write bytes, or a number with a unit, as in 2GiB")
     return int(float(match[1]) * _UNITS[unit])
