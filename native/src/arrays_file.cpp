@@ -194,10 +194,10 @@ bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const St
   const int dealing = static_cast<int>(std::min<std::int64_t>(threads, tasks));
   const std::uint64_t window_bytes =
       std::min(file.memory_bytes_max / (static_cast<std::uint64_t>(dealing) * cut.fan), kWindowMax);
-  const std::uint64_t window_rows = std::clamp<std::uint64_t>(window_bytes / file.row_bytes, 1, cut.slice);
+  const std::uint64_t window_rows = std::clamp<std::uint64_t>(window_bytes / file.row_bytes, 1, std::max<std::uint64_t>(cut.slice, 1));
   const std::uint64_t rough_key = child(key, exact::kRough), bucket_key = child(key, exact::kBucket);
   if (!run_tasks(tasks, dealing, stop, [&](std::int64_t task, int) {
-        rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, rough_key, work.placed.data());
+        if (cut.slice > 0) rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, rough_key, work.placed.data());
       })) {
     return false;
   }

@@ -107,6 +107,7 @@ class Exact {
   // slice, until some slice is nearly full. The last row of the last slice is the first in hand, and its place takes
   // the last.
   void rough(std::uint64_t begin, const Cut& cut, std::uint64_t task, std::uint64_t key, std::uint64_t* placed) {
+    if (cut.slice == 0) return;  // fewer rows than buckets: all are left over
     std::uint64_t heads[256];
     for (std::uint64_t b = 0; b < cut.fan; ++b) heads[b] = begin + b * cut.stride + task * cut.slice;
     const std::uint64_t spare = heads[cut.fan - 1] + cut.slice - 1;

@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     """Where the rows of a file are."""
 
     skip: int
-    count: int
+    length: int
     row_bytes: int
 
 
@@ -68,8 +68,8 @@ def shuffle_file(
     with file:
         rows = _rows_of(file, source, row_bytes)
         whole = seed_of(seed)
-        key = key_of(whole, "exact", rows.count)
-        if rows.count < 2 or rows.row_bytes == 0:
+        key = key_of(whole, "exact", rows.length)
+        if rows.length < 2 or rows.row_bytes == 0:
             return
         way = _way(source, rows, memory)
         with _replacement(source, file) as target:
@@ -79,7 +79,7 @@ def shuffle_file(
             elif way == "by permutation":
                 _by_permutation(file, target, rows, whole, memory, workers)
             else:
-                os.ftruncate(target.fileno(), rows.skip + rows.count * rows.row_bytes)
+                os.ftruncate(target.fileno(), rows.skip + rows.length * rows.row_bytes)
                 _core.exact_file(file.fileno(), target.fileno(), *rows, memory, key, workers)
 
 
@@ -119,9 +119,9 @@ def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
 
 def _way(path: Path, rows: Rows, memory: int) -> str:
     """How the file can be shuffled in so much memory, or an error that says how much it takes."""
-    if rows.count * rows.row_bytes * _IN_MEMORY <= memory:
+    if rows.length * rows.row_bytes * _IN_MEMORY <= memory:
         return "in memory"
-    scattered = int(_core.exact_file_memory(rows.count, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
+    scattered = int(_core.exact_file_memory(rows.length, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
     if 0 < scattered <= memory:
         return "by scatter"
     permuted = max(2 * _permutation_bytes(rows), _permutation_bytes(rows) + 4 * rows.row_bytes + _SMALL_BYTES)
@@ -129,8 +129,8 @@ def _way(path: Path, rows: Rows, memory: int) -> str:
         return "by permutation"
     least = min(permuted, scattered or permuted)
     raise ArrayError(
-        f"{path} has {rows.count} rows of {rows.row_bytes} bytes, which cannot be shuffled in {memory} bytes of memory; "
-        f"allow {least}"
+        f"{path} has {rows.length} rows of {rows.row_bytes} bytes, which cannot be shuffled in {memory} bytes of "
+        f"memory; allow {least}"
     )
 
 
@@ -167,32 +167,32 @@ def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _in_memory(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, threads: int) -> None:
-    data = _read(file, rows.skip, rows.count * rows.row_bytes)
-    shuffle(data.reshape(rows.count, rows.row_bytes), seed=seed, threads=threads)
+    data = _read(file, rows.skip, rows.length * rows.row_bytes)
+    shuffle(data.reshape(rows.length, rows.row_bytes), seed=seed, threads=threads)
     _write(target, data, rows.skip)
 
 
 def _permutation_bytes(rows: Rows) -> int:
     """The permutation, the bucket of each row, and what computing the permutation takes for a moment."""
-    return rows.count * 10
+    return rows.length * 10
 
 
 def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, memory: int, threads: int) -> None:
     """Each row goes to its bucket of the target in the order of the source; then each bucket is put right in memory."""
-    order = permutation(rows.count, seed=seed, threads=threads)
+    order = permutation(rows.length, seed=seed, threads=threads)
     free = memory - _permutation_bytes(rows)
     bucket_rows = max(free // (3 * rows.row_bytes), 1)
-    bucket_rows = min(bucket_rows, rows.count)
-    buckets = -(-rows.count // bucket_rows)
+    bucket_rows = min(bucket_rows, rows.length)
+    buckets = -(-rows.length // bucket_rows)
     kind = np.uint8 if buckets <= 2**8 else np.uint16 if buckets <= 2**16 else np.uint32
-    bucket_of = np.empty(rows.count, kind)
+    bucket_of = np.empty(rows.length, kind)
     for b in range(buckets):
         bucket_of[order[b * bucket_rows : (b + 1) * bucket_rows]] = b
 
     heads = np.arange(buckets) * bucket_rows
     step = max(min(free // 4, 64 << 20) // rows.row_bytes, 1)
-    for begin in range(0, rows.count, step):
-        end = min(begin + step, rows.count)
+    for begin in range(0, rows.length, step):
+        end = min(begin + step, rows.length)
         block = _read(file, rows.skip + begin * rows.row_bytes, (end - begin) * rows.row_bytes)
         block = block.reshape(-1, rows.row_bytes)
         numbers = bucket_of[begin:end]
@@ -204,7 +204,7 @@ def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, mem
             _write(target, mine, rows.skip + int(heads[b]) * rows.row_bytes)
         heads += sizes
 
-    for begin in range(0, rows.count, bucket_rows):
+    for begin in range(0, rows.length, bucket_rows):
         sources = order[begin : begin + bucket_rows]
         arrived = np.empty(len(sources), np.int64)
         arrived[np.argsort(sources, kind="stable")] = np.arange(len(sources))

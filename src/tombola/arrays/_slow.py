@@ -111,6 +111,8 @@ def _scatter(rows: list[int], key: int, depth: int, limits: Limits) -> list[int]
 def _rough(rows: list[int], starts: list[int], size: int, key: int, bits: int, margin: int) -> list[int]:
     """Deals rows until a slice is nearly full; gives how many each slice got."""
     fan = len(starts)
+    if size == 0:  # fewer rows than buckets: all are left over
+        return [0] * fan
     heads, ends = list(starts), [start + size for start in starts]
     ends[-1] -= 1  # the place of the row in hand
     hand = rows[ends[-1]]
