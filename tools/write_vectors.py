@@ -19,10 +19,20 @@ from typing import Any
 
 import numpy as np
 
+import tombola
+from tombola.arrays._pov import ITERATIONS
 from tombola.order import Layout, Order, Permutation, derive_key, make_spec
 
 FOLDER = Path(__file__).parents[1] / "tests" / "vectors"
-ANSWERS = ("key", "keys", "lanes", "outputs", "records")  # what a case computes; the rest is what it asks
+ANSWERS = (
+    "checksum",
+    "key",
+    "keys",
+    "lanes",
+    "outputs",
+    "records",
+    "steps",
+)  # what a case computes; the rest is what it asks
 SEEDS = (0, 7, -1, 2**70)
 
 Case = dict[str, Any]
@@ -112,6 +122,41 @@ STREAMS: list[dict[str, Any]] = [
 LARGE = {"sizes": [10**10] * 60, "streams": [shard % 3 for shard in range(60)]}
 
 
+def array_cases() -> Iterator[Case]:
+    """Array shuffles: a few rows in full, and sizes on both sides of where a method changes its ways at some places."""
+    for method in ("exact", "exact_gpu1", "pov"):
+        for n in (
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            16,
+            17,
+            33,
+            100,
+            128,
+            129,
+            1000,
+            1024,
+            1025,
+            4097,
+            65_536,
+            65_537,
+            200_003,
+            1_000_000,
+        ):
+            for seed in SEEDS if n in (5, 1025) else SEEDS[1:2]:
+                yield {"method": method, "n": n, "seed": seed, "inputs": probes(n) if n else []}
+    for n in (7, 100, 5000):
+        for virtual, physical, offsets in ((2, 2, [1]), (3, 5, [0, 2, 6]), (1, 7, [3]), (16, 16, [1, 5])):
+            options = {"virtual_block_size": virtual, "physical_block_size": physical, "offsets": offsets}
+            for iterations in (1, 3):
+                question = {"method": "pov", "n": n, "seed": 7, "inputs": probes(n)}
+                yield question | {"iterations": iterations, "options": options}
+
+
 def base(**options: Any) -> dict[str, Any]:
     """Lanes as the base of another order."""
     return {"order": "lanes", **options}
@@ -175,6 +220,7 @@ def order_of(case: Case) -> Order:
 
 
 FILES: dict[str, list[Case]] = {
+    "arrays.json": list(array_cases()),
     "permutation.json": list(permutation_cases()),
     "sequential.json": list(order_cases("sequential", [{}])),
     "global.json": list(order_cases("global", [{}])),
@@ -191,6 +237,8 @@ FILES: dict[str, list[Case]] = {
 
 def answered(question: Case) -> Case:
     """The case with its answers as the code gives them now."""
+    if "method" in question:
+        return question | array_answers(question)
     if "n" in question:
         permutation = Permutation(question["n"], question["seed"], *question["purpose"])
         key = derive_key(question["seed"], "permutation", *question["purpose"])
@@ -203,6 +251,29 @@ def answered(question: Case) -> Case:
     else:
         answers["records"] = order.at(np.arange(len(order)), question["epoch"]).tolist()
     return question | answers
+
+
+def array_answers(question: Case) -> Case:
+    """The rows that come to some places, and a sum over all that any change of two rows changes."""
+    n, method = question["n"], question["method"]
+    given = {name: question[name] for name in ("iterations",) if name in question}
+    if "options" in question:
+        given["options"] = tombola.Options(**question["options"])
+    rows = tombola.permutation(n, seed=question["seed"], method=method, **given)
+    answers: Case = {"key": hex(derive_key(question["seed"], f"arrays/{method}", n))}
+    if method == "pov":
+        # The steps in full, also where the question leaves them to the defaults: the C++ core has none.
+        full = tombola.optim_options_for_dataset(n, given.get("options"))
+        answers["steps"] = {
+            "iterations": given.get("iterations", next(count for most, count in ITERATIONS if n <= most)),
+            "virtual_block_size": full.virtual_block_size,
+            "physical_block_size": full.physical_block_size,
+            "offsets": list(full.offsets or ()),
+        }
+    return answers | {
+        "outputs": rows[question["inputs"]].tolist() if n else [],
+        "checksum": int(((np.arange(n, dtype=np.uint64) + np.uint64(1)) * rows.astype(np.uint64)).sum(dtype=np.uint64)),
+    }
 
 
 def keys_of(case: Case) -> dict[str, str]:

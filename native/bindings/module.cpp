@@ -3,6 +3,7 @@
 
 namespace nb = nanobind;
 
+void bind_arrays(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_combine(nb::module_& m);
 void bind_formats(nb::module_& m);
@@ -18,4 +19,5 @@ NB_MODULE(_core, m) {
   bind_stores(m);
   bind_quality(m);
   bind_mosaic(m);
+  bind_arrays(m);
 }

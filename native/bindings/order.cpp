@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "checks.hpp"
+#include "keys.hpp"
 #include "lanes.hpp"
 #include "parallel.hpp"
 #include "permutation.hpp"
@@ -52,6 +53,8 @@ nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>> give(std::vector<std::int64_t>
 }  // namespace
 
 void bind_order(nb::module_& m) {
+  m.def("child", &tombola::child, "key"_a, "i"_a, "The i-th child of a 64-bit key.");
+
   nb::class_<Permutation>(m, "Permutation", "A keyed bijection on 0…n−1.")
       .def(nb::init<std::int64_t, std::uint64_t>(), "n"_a, "key"_a)
       .def("at_one", [](const Permutation& p, std::int64_t i) {

@@ -23,6 +23,7 @@ __all__ = [
     "Global",
     "Lanes",
     "Layout",
+    "Options",
     "Permutation",
     "Plan",
     "Reading",
@@ -31,14 +32,26 @@ __all__ = [
     "World",
     "Writer",
     "__version__",
+    "get_build_params",
+    "optim_options_for_dataset",
+    "permutation",
+    "shuffle",
+    "shuffled",
 ]
 
 if TYPE_CHECKING:
+    from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
     from tombola.formats import Writer
     from tombola.stream import Batch, Reading, Stream
 
 # Rooms that a program which only plans need not load.
 _LATER = {
+    "Options": "tombola.arrays",
+    "get_build_params": "tombola.arrays",
+    "optim_options_for_dataset": "tombola.arrays",
+    "permutation": "tombola.arrays",
+    "shuffle": "tombola.arrays",
+    "shuffled": "tombola.arrays",
     "Batch": "tombola.stream",
     "Reading": "tombola.stream",
     "Stream": "tombola.stream",

@@ -9,6 +9,9 @@ import numpy
 from numpy.typing import NDArray
 
 
+def child(key: int, i: int) -> int:
+    """The i-th child of a 64-bit key."""
+
 class Permutation:
     """A keyed bijection on 0…n−1."""
 
@@ -207,3 +210,34 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 
 @overload
 def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, workers: int, batch: int, drop_first: int, filled: int, pads: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tiled: bool, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, records_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+FOLLOW_FROM: int = 256
+
+DIRECT_MAX: int = 512
+
+def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """
+    Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see halfway. Rows of follow_from bytes and more are moved once along the permutation.
+    """
+
+def exact_packed(address: int, n: int, row_bytes: int, key: int, threads: int) -> None:
+    """exact_arrays for one array without gaps."""
+
+def exact_file_memory(rows: int, row_bytes: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> int:
+    """Bytes of memory that exact_file needs at least; 0: it cannot."""
+
+def exact_file(source: int, target: int, skip: int, rows: int, row_bytes: int, memory_bytes_max: int, key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """Writes the rows of a file to another, shuffled as exact_arrays would."""
+
+def gpu1_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False) -> None:
+    """The permutation of the GPU kernels, on the CPU."""
+
+def gpu1_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int) -> None: ...
+
+def pov_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, iterations: int, virtual_block_size: int, physical_block_size: int, offsets: Sequence[int], threads: int, keep_gil: bool = False) -> None:
+    """
+    The parallel offset virtual-block shuffle of arrays in unison, in place.
+    """
+
+def exact_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """out[i] becomes the row that comes to place i."""

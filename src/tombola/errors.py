@@ -6,6 +6,7 @@
     │   ├── OrderError               an order, its options, a position or record outside it
     │   ├── WorldError               nodes, ranks, workers
     │   ├── PlanError                batch size, tail policy, step
+    │   ├── ArrayError               an array that cannot be shuffled as asked
     │   ├── FormatError              columns, compression, hashes, a column that is not there
     │   ├── ValueTypeError           a value does not fit its column: has record and column
     │   └── OutputError              the place to write to is taken, or a record cannot be written there
@@ -31,6 +32,7 @@ True
 from __future__ import annotations
 
 __all__ = [
+    "ArrayError",
     "CursorError",
     "DataError",
     "FormatError",
@@ -76,6 +78,10 @@ class WorldError(InputError):
 
 class PlanError(InputError):
     """The batch size, the tail policy or a step make no sense."""
+
+
+class ArrayError(InputError):
+    """An array cannot be shuffled as asked; no row was moved."""
 
 
 class CursorError(TombolaError, ValueError):

@@ -38,6 +38,7 @@ def third_party(room: str) -> set[str]:
         "tombola.stores",
         "tombola.formats",
         "tombola.plan",
+        "tombola.arrays",
         "tombola.cli",
         "tombola.testing",
     ],

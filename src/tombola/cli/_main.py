@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tombola.cli import _cat, _head, _info, _order, _score, _verify, _where
+from tombola.cli import _cat, _head, _info, _order, _score, _shuffle, _verify, _where
 from tombola.errors import TombolaError
 
 # Each has add(commands), which sets `run` as the default of its parser.
-_COMMANDS = (_info, _head, _cat, _verify, _where, _order, _score)
+_COMMANDS = (_info, _head, _cat, _verify, _where, _order, _score, _shuffle)
 
 
 class _Parser(argparse.ArgumentParser):

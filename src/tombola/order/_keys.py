@@ -13,6 +13,8 @@ from tombola.errors import OrderError
 
 # Part of every hash. Changing it would change every order: it never changes.
 _DOMAIN = b"tombola:1:"
+# Made once: json.dumps would make one for every key, which is what a shuffle of a few rows would spend its time on.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
 
 
 def derive_key(seed: int, *purpose: int | str) -> int:
@@ -32,7 +34,7 @@ def derive_key(seed: int, *purpose: int | str) -> int:
             words.append(word)
         else:
             words.append(integer(word, "a purpose word", -(2**63), 2**63 - 1, OrderError))
-    text = json.dumps(words, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    text = _ENCODER.encode(words).encode("ascii")
     return int.from_bytes(hashlib.blake2b(_DOMAIN + text, digest_size=8).digest(), "little")
 
 

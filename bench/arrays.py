@@ -1,0 +1,257 @@
+"""Measures array shuffles against NumPy, torch, one iteration of pov and the floor, in one run.
+
+    python bench/arrays.py [--megabytes N …] [--rows BYTES …] [--rounds N] [--threads N] [--save]
+
+The contestants of a row size take turns on the same array, so that a slow minute of the machine hits all of them;
+medians of wall time are compared. Every array's memory is aligned to and advised for huge pages (2 MiB), and the floor
+says what that gives: reading and writing every byte once, in place, by as many threads. NumPy and torch are slow, so
+they get one turn for every three of the others. torch's own result, a second array, is part of what it costs.
+--save writes bench/results/arrays.json and the table of docs/explanation/arrays.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import tombola
+
+BENCH = Path(__file__).parent
+PAGE = BENCH.parent / "docs" / "explanation" / "arrays.md"
+MARKS = ("<!-- the table of bench/arrays.py -->", "<!-- end of the table -->")
+HUGE = 2 << 20
+#: row bytes → (times NumPy's speed, times torch's speed, times the floor's time) to reach at 1 GB with two threads
+REACH = {
+    4: (30, 30, 18),
+    8: (25, 25, 10),
+    64: (60, 10, 7),
+    256: (35, 8, 2.5),
+    4096: (5, 3, 2.2),
+    150_000: (1.5, 3, 2),
+}
+
+Bytes = npt.NDArray[np.uint8]
+Contestants = dict[str, Callable[[], None]]
+
+
+def huge(size: int) -> Bytes:
+    """Memory aligned to and advised for huge pages, touched."""
+    memory = mmap.mmap(-1, size + HUGE)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(memory, np.uint8)
+    skip = -whole.__array_interface__["data"][0] % HUGE
+    whole[:] = 1
+    return whole[skip : skip + size]
+
+
+def touch_all(words: npt.NDArray[np.uint64], threads: int) -> None:
+    """Reads and writes every byte once, in place."""
+    parts = np.array_split(words, threads)
+    workers = [threading.Thread(target=np.bitwise_xor, args=(p, np.uint64(1)), kwargs={"out": p}) for p in parts[1:]]
+    for worker in workers:
+        worker.start()
+    np.bitwise_xor(parts[0], np.uint64(1), out=parts[0])
+    for worker in workers:
+        worker.join()
+
+
+def contestants(memory: Bytes, row_bytes: int, threads: int) -> tuple[Contestants, Contestants]:
+    """Fast ones and slow ones."""
+    n = len(memory) // row_bytes
+    flat = memory[: n * row_bytes]
+    types: dict[int, Any] = {4: np.uint32, 8: np.uint64}
+    x = flat.view(types[row_bytes]) if row_bytes in types else flat.reshape(n, row_bytes).view(np.uint16)
+    words = memory[: len(memory) // 8 * 8].view(np.uint64)
+    tensor = torch.from_numpy(x.view(np.int64 if row_bytes == 8 else np.int32 if row_bytes == 4 else np.int16))
+    seeds = iter(range(1 << 30))
+    torch.set_num_threads(threads)
+    fast: Contestants = {
+        "floor": lambda: touch_all(words, threads),
+        "tombola": lambda: tombola.shuffle(x, seed=next(seeds), threads=threads),
+        "tombola, 1 thread": lambda: tombola.shuffle(x, seed=next(seeds), threads=1),
+        "one pov iteration": lambda: tombola.shuffle(x, seed=next(seeds), iterations=1, threads=threads),
+    }
+    slow: Contestants = {
+        "NumPy": lambda: np.random.default_rng(next(seeds)).shuffle(x),
+        "torch": lambda: _gather(tensor),
+    }
+    return fast, slow
+
+
+def _gather(x: torch.Tensor) -> None:
+    x[torch.randperm(len(x))]
+
+
+def seconds(work: Callable[[], None]) -> float:
+    """Wall time of one call."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, Any]:
+    """Medians of all contestants for one row size."""
+    memory = huge(size)
+    fast, slow = contestants(memory, row_bytes, threads)
+    times: dict[str, list[float]] = {name: [] for name in [*fast, *slow]}
+    for name, work in fast.items():
+        if name != "floor":
+            work()  # the first call starts threads and touches pages
+    for turn in range(rounds):
+        for name, work in fast.items():
+            times[name].append(seconds(work))
+        if turn % 3 == 0:
+            for name, work in slow.items():
+                times[name].append(seconds(work))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    ours = medians["tombola"]
+    return {
+        "bytes": size,
+        "row_bytes": row_bytes,
+        "rows": size // row_bytes,
+        "threads": threads,
+        "seconds": medians,
+        "numpy_ratio": medians["NumPy"] / ours,
+        "torch_ratio": medians["torch"] / ours,
+        "floor_ratio": ours / medians["floor"],
+        "pov_ratio": ours / medians["one pov iteration"],
+        "extra_bytes": extra_bytes(size, row_bytes, threads),
+    }
+
+
+# The peak of the process itself: what getrusage says starts from the parent's.
+MEMORY_PROGRAM = """
+import numpy as np, pathlib, re, sys, tombola
+n, row_bytes, threads = map(int, sys.argv[1:])
+x = np.ones((n, row_bytes), np.uint8)
+tombola.shuffle(x[:2], seed=1)
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+before = peak()
+tombola.shuffle(x, seed=1, threads=threads)
+print(peak() - before)
+"""
+
+
+def extra_bytes(size: int, row_bytes: int, threads: int) -> int:
+    """How much the peak memory of a process grows by a shuffle."""
+    command = [sys.executable, "-c", MEMORY_PROGRAM, *map(str, (size // row_bytes, row_bytes, threads))]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def small(rounds: int) -> list[dict[str, Any]]:
+    """Few rows: the whole call, a generator made and all, beside NumPy's."""
+    found = []
+    for n in (2, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000):
+        for row_bytes in (4, 8, 64, 4096):
+            if n * row_bytes > 1 << 27:
+                continue
+            x = np.ones((n, row_bytes // 4), np.float32) if row_bytes > 8 else np.ones(n, f"u{row_bytes}")
+            calls = max(1, 20_000 // n)
+            ours, numpys = [], []
+            for turn in range(rounds * 3):
+                for times, work in (
+                    (ours, lambda x=x, t=turn: tombola.shuffle(x, seed=t)),
+                    (numpys, lambda x=x, t=turn: np.random.default_rng(t).shuffle(x)),
+                ):
+                    times.append(seconds(lambda work=work, calls=calls: [work() for _ in range(calls)]) / calls)
+            a, b = statistics.median(ours), statistics.median(numpys)
+            found.append({"rows": n, "row_bytes": row_bytes, "seconds": a, "numpy_seconds": b, "numpy_ratio": b / a})
+    return found
+
+
+def line(r: dict[str, Any]) -> str:
+    """One line of the table."""
+    reach = REACH.get(r["row_bytes"]) if r["bytes"] == 1 << 30 else None
+    s = r["seconds"]
+    cells = [
+        f"{r['row_bytes']:,} B",
+        milliseconds(s["floor"]),
+        f"{milliseconds(s['tombola'])} / {milliseconds(s['tombola, 1 thread'])}",
+        *(milliseconds(s[name]) for name in ("one pov iteration", "NumPy", "torch")),
+        *(f"{r[name]:.1f}" for name in ("numpy_ratio", "torch_ratio", "floor_ratio")),
+        f"{r['extra_bytes'] / 1e6:.0f} MB",
+    ]
+    if reach:
+        for place, (sign, goal) in enumerate(zip("≥≥≤", reach, strict=True), 6):
+            cells[place] += f" ({sign} {goal})"
+    return f"| {' | '.join(cells)} |"
+
+
+def milliseconds(value: float) -> str:
+    """A time in words."""
+    return f"{value * 1e3:,.0f} ms" if value > 0.01 else f"{value * 1e3:.2f} ms"
+
+
+COLUMNS = (
+    "row", "floor", "tombola, all threads / one", "one pov iteration", "NumPy", "torch", "times faster than NumPy",
+    "than torch", "times the floor", "extra memory",
+)  # fmt: skip
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
+
+
+def main() -> int:
+    """Measures and prints; with --save also writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[1024, 10])
+    parser.add_argument("--rows", type=int, nargs="+", default=list(REACH))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--save", action="store_true")
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {"machine": machine(), "tables": []}
+    text = []
+    for megabytes in arguments.megabytes:
+        text += [f"{megabytes:,} MB, {arguments.threads} threads:", "", HEAD]
+        print("\n".join(text[-3:]), flush=True)
+        for row_bytes in arguments.rows:
+            result = measure(megabytes << 20, row_bytes, arguments.rounds, arguments.threads)
+            results["tables"].append(result)
+            text.append(line(result))
+            print(text[-1], flush=True)
+        text.append("")
+    results["small"] = small(arguments.rounds)
+    worst = min(results["small"], key=lambda r: r["numpy_ratio"])
+    text.append(
+        "From 2 to 100,000 rows of 4 to 4,096 bytes, `default_rng(seed).shuffle(x)` takes "
+        f"{worst['numpy_ratio']:.2f} times as long where it loses least ({worst['rows']:,} rows of "
+        f"{worst['row_bytes']:,} B: {worst['numpy_seconds'] * 1e6:.1f} against {worst['seconds'] * 1e6:.1f} µs)."
+    )
+    print(text[-1])
+    if arguments.save:
+        (BENCH / "results" / "arrays.json").write_text(json.dumps(results, indent=1) + "\n")
+        page = PAGE.read_text()
+        before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
+        PAGE.write_text(f"{before}{MARKS[0]}\n{chr(10).join(text)}\n{MARKS[1]}{after}")
+    return 0
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
+    model = [row.split(":")[1].strip() for row in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in row]
+    return {
+        "cpu": model[0] if model else platform.processor(),
+        "cores": len(model),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "pages": "2 MiB advised",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

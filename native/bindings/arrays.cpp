@@ -1,0 +1,173 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "arrays_exact.hpp"
+#include "arrays_file.hpp"
+#include "arrays_follow.hpp"
+#include "arrays_pov.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using tombola::Strided;
+using tombola::Tuning;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Limits = std::array<std::uint64_t, 7>;
+// (address, bytes from row to row, bytes of a run, inner axes as (size, step))
+using View = std::tuple<std::uintptr_t, std::int64_t, std::uint64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
+constexpr std::uint64_t kFollowFrom = 256;  // measured: below, moving rows twice costs less than moving them far once
+using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Tuning tuning_of(const Limits& limits) {
+  if (limits[0] == 0) return {};
+  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6]};
+}
+
+std::vector<Strided> strided(const std::vector<View>& views) {
+  std::vector<Strided> all;
+  for (const auto& [address, step, bytes, axes] : views) {
+    Strided one{reinterpret_cast<std::byte*>(address), step, bytes, {}};
+    for (const auto& [size, inner] : axes) one.axes.push_back({size, inner});
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// Runs work(stop) without the GIL. Ctrl-C is looked for a few times a second; when there was one, the work ends between
+// two tasks, where every row is in the array, and the interpreter's exception goes on.
+template <class Work>
+void interruptible(const Work& work) {
+  auto looked = Clock::now();
+  bool raised = false;
+  const tombola::Stop stop = [&] {
+    if (Clock::now() - looked < std::chrono::milliseconds(100)) return raised;
+    const nb::gil_scoped_acquire locked;
+    raised = raised || PyErr_CheckSignals() != 0;
+    looked = Clock::now();
+    return raised;
+  };
+  {
+    const nb::gil_scoped_release unlocked;
+    work(stop);
+  }
+  if (raised) throw nb::python_error();
+}
+
+}  // namespace
+
+void bind_arrays(nb::module_& m) {
+  m.attr("FOLLOW_FROM") = kFollowFrom;
+  m.attr("DIRECT_MAX") = tombola::kDirectMax;
+  m.def(
+      "exact_arrays",
+      [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil,
+         std::uint64_t follow_from, const Limits& limits) {
+        const std::vector<Strided> arrays = strided(views);
+        const Tuning tuning = tuning_of(limits);
+        if (keep_gil) {
+          tombola::exact_arrays(arrays, n, key, 1, {}, follow_from, tuning);
+        } else {
+          interruptible([&](const tombola::Stop& stop) {
+            tombola::exact_arrays(arrays, n, key, threads, stop, follow_from, tuning);
+          });
+        }
+      },
+      "views"_a, "n"_a, "key"_a, "threads"_a, "keep_gil"_a = false, "follow_from"_a = kFollowFrom,
+      "limits"_a = Limits{},
+      "Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see "
+      "halfway. Rows of follow_from bytes and more are moved once along the permutation.");
+  m.def(
+      "exact_packed",
+      [](std::uintptr_t address, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, int threads) {
+        const std::vector<Strided> arrays{
+            {reinterpret_cast<std::byte*>(address), static_cast<std::int64_t>(row_bytes), row_bytes, {}}};
+        interruptible([&](const tombola::Stop& stop) {
+          tombola::exact_arrays(arrays, n, key, threads, stop, kFollowFrom);
+        });
+      },
+      "address"_a, "n"_a, "row_bytes"_a, "key"_a, "threads"_a, "exact_arrays for one array without gaps.");
+  m.def(
+      "exact_file_memory",
+      [](std::uint64_t rows, std::uint64_t row_bytes, const Limits& limits) {
+        return tombola::exact_file_memory(rows, row_bytes, tuning_of(limits));
+      },
+      "rows"_a, "row_bytes"_a, "limits"_a = Limits{}, "Bytes of memory that exact_file needs at least; 0: it cannot.");
+  m.def(
+      "exact_file",
+      [](int source, int target, std::uint64_t skip, std::uint64_t rows, std::uint64_t row_bytes,
+         std::uint64_t memory_bytes_max, std::uint64_t key, int threads, const Limits& limits) {
+        const tombola::FileLayout file{source, target, skip, rows, row_bytes, memory_bytes_max};
+        const Tuning tuning = tuning_of(limits);
+        try {
+          interruptible([&](const tombola::Stop& stop) { tombola::exact_file(file, key, threads, stop, tuning); });
+        } catch (const std::system_error& problem) {
+          errno = problem.code().value();
+          PyErr_SetFromErrno(PyExc_OSError);
+          throw nb::python_error();
+        }
+      },
+      "source"_a, "target"_a, "skip"_a, "rows"_a, "row_bytes"_a, "memory_bytes_max"_a, "key"_a, "threads"_a,
+      "limits"_a = Limits{}, "Writes the rows of a file to another, shuffled as exact_arrays would.");
+  m.def(
+      "gpu1_arrays",
+      [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil) {
+        const std::vector<Strided> arrays = strided(views);
+        if (keep_gil) {
+          tombola::gpu1_arrays(arrays, n, key, 1);
+        } else {
+          const nb::gil_scoped_release unlocked;
+          tombola::gpu1_arrays(arrays, n, key, threads);
+        }
+      },
+      "views"_a, "n"_a, "key"_a, "threads"_a, "keep_gil"_a = false, "The permutation of the GPU kernels, on the CPU.");
+  m.def(
+      "gpu1_permutation",
+      [](Out out, std::uint64_t key) {
+        std::int64_t* data = out.data();
+        const std::uint64_t n = out.shape(0);
+        const nb::gil_scoped_release unlocked;
+        tombola::gpu1_permutation(data, n, key);
+      },
+      "out"_a, "key"_a);
+  m.def(
+      "pov_arrays",
+      [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int iterations,
+         std::uint64_t virtual_block_size, std::uint64_t physical_block_size, const std::vector<std::uint64_t>& offsets,
+         int threads, bool keep_gil) {
+        const std::vector<Strided> arrays = strided(views);
+        const tombola::PovSteps steps{iterations, virtual_block_size, physical_block_size, offsets};
+        if (keep_gil) {
+          tombola::pov_arrays(arrays, n, key, steps, 1, {});
+        } else {
+          interruptible([&](const tombola::Stop& stop) { tombola::pov_arrays(arrays, n, key, steps, threads, stop); });
+        }
+      },
+      "views"_a, "n"_a, "key"_a, "iterations"_a, "virtual_block_size"_a, "physical_block_size"_a, "offsets"_a,
+      "threads"_a, "keep_gil"_a = false, "The parallel offset virtual-block shuffle of arrays in unison, in place.");
+  m.def(
+      "exact_permutation",
+      [](Out out, std::uint64_t key, int threads, const Limits& limits) {
+        std::int64_t* data = out.data();
+        const std::uint64_t n = out.shape(0);
+        const Tuning tuning = tuning_of(limits);
+        interruptible([&](const tombola::Stop& stop) {
+          tombola::exact_permutation(data, n, key, threads, stop, tuning);
+        });
+      },
+      "out"_a, "key"_a, "threads"_a, "limits"_a = Limits{}, "out[i] becomes the row that comes to place i.");
+}

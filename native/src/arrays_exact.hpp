@@ -1,0 +1,34 @@
+// The exact shuffle, in place: the permutation "exact" of (n, key), uniform over all n! orders.
+//
+// docs/reference/arrays.md defines it in words, tombola/arrays/_slow.py is the same in Python, tests/vectors pin it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "arrays_tasks.hpp"
+
+namespace tombola {
+
+// Where the method changes from one step to another. The permutation is a function of these too: the defaults are part
+// of the method's name and never change. Tests force them small, so that six rows go through every step.
+struct Tuning {
+  std::uint64_t leaf_max = 1 << 16;    // up to so many rows: Fisher–Yates
+  std::uint64_t leaf_aim = 1 << 15;    // the mean leaf when there are more
+  int fan_bits_max = 8;                // a scatter deals to 2^this buckets at most
+  std::uint64_t margin = 64;           // a scatter ends when a slice has room for fewer rows
+  std::uint64_t slice_min = 1 << 14;   // a scatter has no more tasks than leave this many rows to a slice
+  std::uint64_t tasks_max = 32;
+  std::uint64_t stagger_min = 1024;    // from this many rows to a region on, regions begin in different cache sets
+};
+
+// Rows of row_bytes, `step` bytes apart, shuffled with up to `threads` threads. False when it was stopped: the rows are
+// all there then, in some order. The stash of the rows that a scatter displaces is the only memory taken. Rows have at
+// most kDirectMax bytes; larger ones are cheaper to follow (arrays_follow.hpp).
+inline constexpr std::uint64_t kDirectMax = 512;
+bool exact_shuffle(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::int64_t step, std::uint64_t key,
+                   int threads, const Stop& stop, const Tuning& tuning = {});
+
+// One bucket of the first scatter, read from a file: what exact_shuffle does with each.
+void exact_bucket(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, const Tuning& tuning);
+
+}  // namespace tombola

@@ -1,0 +1,222 @@
+#include "arrays_file.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <system_error>
+
+#include <unistd.h>
+
+#include "arrays_levels.hpp"
+
+namespace tombola {
+namespace {
+
+constexpr std::uint64_t kCopyBytes = 1 << 20;
+constexpr std::uint64_t kWindowMax = 4 << 20;
+
+void read_all(int file, std::byte* to, std::uint64_t bytes, std::uint64_t at) {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file, to, bytes, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) throw std::system_error(got < 0 ? errno : EIO, std::generic_category(), "reading the rows");
+    to += got;
+    at += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::uint64_t>(got);
+  }
+}
+
+void write_all(int file, const std::byte* from, std::uint64_t bytes, std::uint64_t at) {
+  while (bytes > 0) {
+    const ssize_t put = ::pwrite(file, from, bytes, static_cast<off_t>(at));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) throw std::system_error(put < 0 ? errno : EIO, std::generic_category(), "writing the rows");
+    from += put;
+    at += static_cast<std::uint64_t>(put);
+    bytes -= static_cast<std::uint64_t>(put);
+  }
+}
+
+// The rows of the target file, as the second half of a scatter takes and puts them.
+class FileRows {
+ public:
+  static constexpr bool kFar = true;
+  struct Row {};
+
+  explicit FileRows(const FileLayout& file) : file_(file) {}
+  std::uint64_t bytes() const { return file_.row_bytes; }
+  void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const {
+    read_all(file_.target, to, count * bytes(), file_.skip + i * bytes());
+  }
+  void copy_in(std::uint64_t i, std::uint64_t count, const std::byte* from) const {
+    write_all(file_.target, from, count * bytes(), file_.skip + i * bytes());
+  }
+  void copy_from_source(std::uint64_t i, std::uint64_t count, std::byte* to) const {
+    read_all(file_.source, to, count * bytes(), file_.skip + i * bytes());
+  }
+  // Rows of the source go to the same places of the target.
+  void carry(std::uint64_t begin, std::uint64_t end) const {
+    const std::uint64_t step = std::max<std::uint64_t>(kCopyBytes / bytes(), 1);
+    std::vector<std::byte> rows(std::min(step, end - begin) * bytes());
+    for (; begin < end; begin += std::min(step, end - begin)) {
+      const std::uint64_t count = std::min(step, end - begin);
+      copy_from_source(begin, count, rows.data());
+      copy_in(begin, count, rows.data());
+    }
+  }
+
+ private:
+  const FileLayout& file_;
+};
+
+using Levels = exact::Exact<FileRows>;
+
+// One task of the first scatter, through a window on each of its slices. Bytes: of a row, or 0 when any.
+template <std::uint64_t Bytes>
+class Rough {
+ public:
+  Rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
+        std::uint64_t margin)
+      : rows_(file), cut_(cut), task_(task), window_rows_(window_rows), margin_(margin),
+        bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(cut.fan * window_rows * bytes_),
+        hand_(bytes_), old_(bytes_) {}
+
+  void run(std::uint64_t key, std::uint64_t* placed) {
+    const std::uint64_t spare = start(cut_.fan - 1) + cut_.slice - 1;
+    rows_.copy_from_source(spare, 1, hand_.data());
+    for (std::uint64_t b = 0; b < cut_.fan; ++b) windows_[b].first = start(b);
+    Letters letters(child(key, task_), cut_.fan_bits);
+    while (const std::uint64_t count = room()) deal(letters, count);
+    for (std::uint64_t b = 0; b < cut_.fan; ++b) {
+      Window& w = windows_[b];
+      placed[b * cut_.tasks + task_] = w.first + w.at - start(b);
+      rows_.copy_in(w.first, w.held, memory(b));
+      rows_.carry(w.first + w.held, start(b) + cut_.slice);
+    }
+    rows_.copy_in(spare, 1, hand_.data());
+  }
+
+ private:
+  struct Window {
+    std::uint64_t first = 0, held = 0, at = 0;  // the first row, how many there are, how many are dealt
+  };
+
+  std::uint64_t start(std::uint64_t b) const { return b * cut_.stride + task_ * cut_.slice; }
+  std::byte* memory(std::uint64_t b) { return memory_.data() + b * window_rows_ * bytes_; }
+
+  // How many rows can be dealt before some slice may be full; 0 when that is too few to go on.
+  std::uint64_t room() const {
+    std::uint64_t least = cut_.slice;
+    for (std::uint64_t b = 0; b < cut_.fan; ++b) {
+      const std::uint64_t end = start(b) + cut_.slice - (b + 1 == cut_.fan);
+      least = std::min(least, end - (windows_[b].first + windows_[b].at));
+    }
+    return least < margin_ ? 0 : least;
+  }
+
+  void deal(Letters& letters, std::uint64_t count) {
+    const std::uint64_t mask = cut_.fan - 1;
+    while (count > 0) {
+      std::uint64_t word = letters.word();
+      const std::uint64_t now = std::min<std::uint64_t>(count, static_cast<std::uint64_t>(letters.each()));
+      for (std::uint64_t i = 0; i < now; ++i, word >>= letters.bits()) swap(word & mask);
+      count -= now;
+    }
+  }
+
+  void swap(std::uint64_t b) {
+    Window& w = windows_[b];
+    if (w.at == w.held) next(b);
+    std::byte* const row = memory(b) + w.at++ * bytes_;
+    std::memcpy(old_.data(), row, bytes());
+    std::memcpy(row, hand_.data(), bytes());
+    std::memcpy(hand_.data(), old_.data(), bytes());
+  }
+  std::uint64_t bytes() const {
+    if constexpr (Bytes > 0) return Bytes;
+    else return bytes_;
+  }
+
+  void next(std::uint64_t b) {
+    Window& w = windows_[b];
+    rows_.copy_in(w.first, w.held, memory(b));
+    w.first += w.held;
+    w.held = std::min(window_rows_, start(b) + cut_.slice - w.first);
+    w.at = 0;
+    rows_.copy_from_source(w.first, w.held, memory(b));
+  }
+
+  FileRows rows_;
+  const exact::Cut& cut_;
+  std::uint64_t task_, window_rows_, margin_, bytes_;
+  std::vector<Window> windows_;
+  LargeVector<std::byte> memory_;
+  std::vector<std::byte> hand_, old_;
+};
+
+void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
+           std::uint64_t margin, std::uint64_t key, std::uint64_t* placed) {
+  switch (file.row_bytes) {
+    case 4: return Rough<4>(file, cut, task, window_rows, margin).run(key, placed);
+    case 8: return Rough<8>(file, cut, task, window_rows, margin).run(key, placed);
+    case 16: return Rough<16>(file, cut, task, window_rows, margin).run(key, placed);
+    default: return Rough<0>(file, cut, task, window_rows, margin).run(key, placed);
+  }
+}
+
+// The rows a first scatter may leave over or displace, generously: many times their mean and spread.
+std::uint64_t stash_bytes(const exact::Cut& cut, std::uint64_t rows, std::uint64_t row_bytes, const Tuning& tuning) {
+  const auto slice = static_cast<double>(cut.slice), all = static_cast<double>(rows);
+  const double left = all * (5 * std::sqrt(slice) + static_cast<double>(tuning.margin + 64)) / slice;
+  const double displaced = static_cast<double>(cut.fan) * std::sqrt(all);
+  return static_cast<std::uint64_t>((left + displaced) * static_cast<double>(row_bytes + 1));
+}
+
+std::uint64_t bucket_bytes(const exact::Cut& cut, std::uint64_t rows, std::uint64_t row_bytes) {
+  const double mean = static_cast<double>(rows) / static_cast<double>(cut.fan);
+  return static_cast<std::uint64_t>((mean + 10 * std::sqrt(mean)) * 1.1 * static_cast<double>(row_bytes)) + (1 << 16);
+}
+
+}  // namespace
+
+std::uint64_t exact_file_memory(std::uint64_t rows, std::uint64_t row_bytes, const Tuning& tuning) {
+  if (rows <= tuning.leaf_max) return 0;
+  const exact::Cut cut(rows, 0, tuning);
+  return std::max(stash_bytes(cut, rows, row_bytes, tuning), bucket_bytes(cut, rows, row_bytes)) + 2 * kCopyBytes;
+}
+
+bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const Stop& stop, const Tuning& tuning) {
+  const exact::Cut cut(file.rows, 0, tuning);
+  const FileRows rows(file);
+  Levels levels(rows, threads, stop, tuning);
+  Levels::Work work;
+  work.placed.assign(cut.fan * cut.tasks, 0);
+  const auto tasks = static_cast<std::int64_t>(cut.tasks), fan = static_cast<std::int64_t>(cut.fan);
+  const int dealing = static_cast<int>(std::min<std::int64_t>(threads, tasks));
+  const std::uint64_t window_bytes =
+      std::min(file.memory_bytes_max / (static_cast<std::uint64_t>(dealing) * cut.fan), kWindowMax);
+  const std::uint64_t window_rows = std::clamp<std::uint64_t>(window_bytes / file.row_bytes, 1, std::max<std::uint64_t>(cut.slice, 1));
+  const std::uint64_t rough_key = child(key, exact::kRough), bucket_key = child(key, exact::kBucket);
+  if (!run_tasks(tasks, dealing, stop, [&](std::int64_t task, int) {
+        if (cut.slice > 0) rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, rough_key, work.placed.data());
+      })) {
+    return false;
+  }
+  for (std::uint64_t b = 0; b < cut.fan; ++b) {  // what no slice covers
+    rows.carry(b * cut.stride + cut.tasks * cut.slice, b + 1 < cut.fan ? (b + 1) * cut.stride : file.rows);
+  }
+  levels.settle(0, file.rows, key, cut, threads, work);
+  const std::vector<std::uint64_t> borders = work.borders;
+  work = {};
+  const std::uint64_t one = bucket_bytes(cut, file.rows, file.row_bytes);
+  const auto at_once = static_cast<int>(std::clamp<std::uint64_t>(file.memory_bytes_max / one, 1, 1024));
+  return run_tasks(fan, std::min(threads, at_once), stop, [&](std::int64_t bucket, int) {
+    const auto b = static_cast<std::uint64_t>(bucket);
+    const std::uint64_t size = borders[b + 1] - borders[b];
+    LargeVector<std::byte> memory(size * file.row_bytes);
+    rows.copy_out(borders[b], size, memory.data());
+    exact_bucket(memory.data(), size, file.row_bytes, child(bucket_key, b), tuning);
+    rows.copy_in(borders[b], size, memory.data());
+  });
+}
+
+}  // namespace tombola

@@ -1,0 +1,232 @@
+"""Files of rows, also larger than memory, shuffled as the arrays in them would be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tombola import _core
+from tombola._ints import THREADS, integer
+from tombola.arrays._seeds import key_of, seed_of
+from tombola.arrays._shuffle import permutation, shuffle
+from tombola.errors import ArrayError
+
+_MEMORY = 1 << 30
+_MEMORY_MIN = 1 << 20
+_SMALL_BYTES = 1 << 16
+_IN_MEMORY = 1.15  # of a file's rows: themselves, and the stash of a shuffle in place
+
+_Bytes = npt.NDArray[np.uint8]
+
+
+class Rows(NamedTuple):
+    """Where the rows of a file are."""
+
+    skip: int
+    length: int
+    row_bytes: int
+
+
+def shuffle_file(
+    path: str | os.PathLike[str],
+    *,
+    seed: Any = None,
+    memory_bytes_max: int = _MEMORY,
+    threads: int | None = None,
+    row_bytes: int | None = None,
+) -> None:
+    """Shuffles the rows of a .npy file, or with `row_bytes` of a file that is nothing but rows of that size.
+
+    The rows come out as `shuffle` would leave them for the same seed. A file that does not fit the memory allowed is
+    read and written twice, in long runs. The new file is written beside the old one, which it replaces when it is
+    complete and on disk: whatever happens before, the old one stays as it was. So there has to be room for a second
+    copy. `memory_bytes_max` is what the process allocates; the system's page cache comes on top and is given back when
+    others need it.
+
+    >>> import numpy as np, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npy")
+    >>> np.save(path, np.arange(5))
+    >>> shuffle_file(path, seed=7)
+    >>> bool((np.load(path) == permutation(5, seed=7)).all())
+    True
+    """
+    memory = integer(memory_bytes_max, "memory_bytes_max", _MEMORY_MIN, 2**62, ArrayError)
+    workers = THREADS if threads is None else integer(threads, "threads", 1, 1024, ArrayError)
+    source = Path(path).resolve()
+    try:
+        file = source.open("rb")
+    except OSError as problem:
+        raise ArrayError(f"{path} cannot be read: {problem.strerror}") from None
+    with file:
+        rows = _rows_of(file, source, row_bytes)
+        whole = seed_of(seed)
+        key = key_of(whole, "exact", rows.length)
+        if rows.length < 2 or rows.row_bytes == 0:
+            return
+        way = _way(source, rows, memory)
+        with _replacement(source, file) as target:
+            _write(target, _read(file, 0, rows.skip), 0)
+            if way == "in memory":
+                _in_memory(file, target, rows, whole, workers)
+            elif way == "by permutation":
+                _by_permutation(file, target, rows, whole, memory, workers)
+            else:
+                os.ftruncate(target.fileno(), rows.skip + rows.length * rows.row_bytes)
+                _core.exact_file(file.fileno(), target.fileno(), *rows, memory, key, workers)
+
+
+# ---- what the file holds
+
+
+def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
+    size = os.fstat(file.fileno()).st_size
+    if row_bytes is not None:
+        bytes_ = integer(row_bytes, "row_bytes", 1, 2**40, ArrayError)
+        if size % bytes_:
+            raise ArrayError(
+                f"{path} has {size} bytes, which is no multiple of row_bytes {bytes_}; give the right row size"
+            )
+        return Rows(0, size // bytes_, bytes_)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
+        shape, fortran, dtype = read(file)
+    except ValueError as problem:
+        raise ArrayError(f"{path} is no .npy file ({problem}); for plain rows give their size as row_bytes") from None
+    if dtype.hasobject:
+        raise ArrayError(
+            f"{path} holds pickled objects, which have no place of their own; load it, shuffle it, save it"
+        )
+    if not shape:
+        raise ArrayError(f"{path} is 0-d, so it has no rows; an array needs at least one axis")
+    if fortran and sum(size > 1 for size in shape) > 1:
+        raise ArrayError(f"{path} is in Fortran order, its rows are not in one piece; save it in C order")
+    count = shape[0]
+    row = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+    skip = file.tell()
+    if size < skip + count * row:
+        raise ArrayError(f"{path} ends after {size} bytes but its header promises {skip + count * row}; write it again")
+    return Rows(skip, count, row)
+
+
+def _way(path: Path, rows: Rows, memory: int) -> str:
+    """How the file can be shuffled in so much memory, or an error that says how much it takes."""
+    if rows.length * rows.row_bytes * _IN_MEMORY <= memory:
+        return "in memory"
+    scattered = int(_core.exact_file_memory(rows.length, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
+    if 0 < scattered <= memory:
+        return "by scatter"
+    permuted = max(2 * _permutation_bytes(rows), _permutation_bytes(rows) + 4 * rows.row_bytes + _SMALL_BYTES)
+    if permuted <= memory:
+        return "by permutation"
+    least = min(permuted, scattered or permuted)
+    raise ArrayError(
+        f"{path} has {rows.length} rows of {rows.row_bytes} bytes, which cannot be shuffled in {memory} bytes of "
+        f"memory; allow {least}"
+    )
+
+
+@contextmanager
+def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
+    """A new file beside the path, which replaces it when all went well and is gone when not."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tombola", dir=path.parent)
+    except OSError as problem:
+        raise ArrayError(
+            f"no file can be written beside {path}: {problem.strerror}; the new rows are written there first"
+        ) from None
+    done = False
+    try:
+        with open(handle, "w+b") as target:
+            yield target
+            target.flush()
+            os.fsync(target.fileno())
+        shutil.copystat(path, name)
+        os.utime(name)
+        os.replace(name, path)
+        done = True
+    finally:
+        if not done:
+            os.unlink(name)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+# ---- the ways
+
+
+def _in_memory(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, threads: int) -> None:
+    data = _read(file, rows.skip, rows.length * rows.row_bytes)
+    shuffle(data.reshape(rows.length, rows.row_bytes), seed=seed, threads=threads)
+    _write(target, data, rows.skip)
+
+
+def _permutation_bytes(rows: Rows) -> int:
+    """The permutation, the bucket of each row, and what computing the permutation takes for a moment."""
+    return rows.length * 10
+
+
+def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, memory: int, threads: int) -> None:
+    """Each row goes to its bucket of the target in the order of the source; then each bucket is put right in memory."""
+    order = permutation(rows.length, seed=seed, threads=threads)
+    free = memory - _permutation_bytes(rows)
+    bucket_rows = max(free // (3 * rows.row_bytes), 1)
+    bucket_rows = min(bucket_rows, rows.length)
+    buckets = -(-rows.length // bucket_rows)
+    kind = np.uint8 if buckets <= 2**8 else np.uint16 if buckets <= 2**16 else np.uint32
+    bucket_of = np.empty(rows.length, kind)
+    for b in range(buckets):
+        bucket_of[order[b * bucket_rows : (b + 1) * bucket_rows]] = b
+
+    heads = np.arange(buckets) * bucket_rows
+    step = max(min(free // 4, 64 << 20) // rows.row_bytes, 1)
+    for begin in range(0, rows.length, step):
+        end = min(begin + step, rows.length)
+        block = _read(file, rows.skip + begin * rows.row_bytes, (end - begin) * rows.row_bytes)
+        block = block.reshape(-1, rows.row_bytes)
+        numbers = bucket_of[begin:end]
+        by_bucket = np.argsort(numbers, kind="stable")
+        sizes = np.bincount(numbers, minlength=buckets)
+        ends = np.cumsum(sizes)
+        for b in np.flatnonzero(sizes).tolist():
+            mine = block[by_bucket[ends[b] - sizes[b] : ends[b]]]
+            _write(target, mine, rows.skip + int(heads[b]) * rows.row_bytes)
+        heads += sizes
+
+    for begin in range(0, rows.length, bucket_rows):
+        sources = order[begin : begin + bucket_rows]
+        arrived = np.empty(len(sources), np.int64)
+        arrived[np.argsort(sources, kind="stable")] = np.arange(len(sources))
+        at = rows.skip + begin * rows.row_bytes
+        block = _read(target, at, len(sources) * rows.row_bytes).reshape(-1, rows.row_bytes)
+        _write(target, block[arrived], at)
+
+
+def _read(file: BinaryIO, at: int, size: int) -> _Bytes:
+    data = np.empty(size, np.uint8)
+    view, done = data.data, 0
+    while done < size:
+        got = os.preadv(file.fileno(), [view[done:]], at + done)
+        if got == 0:
+            raise ArrayError(
+                f"{file.name} ended after {at + done} bytes while it was read; is another program writing it?"
+            )
+        done += got
+    return data
+
+
+def _write(file: BinaryIO, data: _Bytes, at: int) -> None:
+    view, done = np.ascontiguousarray(data).reshape(-1).data, 0
+    while done < len(view):
+        done += os.pwrite(file.fileno(), view[done:], at + done)

@@ -1,0 +1,174 @@
+"""What a user hands over, seen as rows in memory: where they are and how far apart."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tombola.errors import ArrayError
+
+_CPU = 1  # the device types of DLPack
+_GPUS = {2: "CUDA", 10: "ROCm", 13: "CUDA managed memory"}
+_OVERLAP_WORK_MAX = 10_000  # of NumPy's exact test, beyond which a pair of views counts as overlapping
+
+Array = npt.NDArray[Any]
+
+
+class Rows(NamedTuple):
+    """The rows of one array."""
+
+    address: int
+    length: int
+    step: int  #: bytes from row to row
+    run: int  #: bytes that lie side by side in a row
+    axes: list[tuple[int, int]]  #: (size, step) of the inner axes whose places hold a run each
+    array: Array
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return int(self.run * np.prod([size for size, _ in self.axes], dtype=np.int64))
+
+    @property
+    def packed(self) -> bool:
+        """True when the rows lie side by side."""
+        return not self.axes and self.step == self.run
+
+    @property
+    def holds_objects(self) -> bool:
+        """True when rows are pointers that the interpreter counts."""
+        return bool(self.array.dtype.hasobject)
+
+
+def is_on_gpu(x: Any) -> bool:
+    """True for an array in the memory of a GPU."""
+    try:
+        device = x.__dlpack_device__()[0]
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return False
+    return device in _GPUS
+
+
+def is_torch(x: Any) -> bool:
+    """True for a torch tensor; torch is not imported for this."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def as_array(x: Any, name: str) -> Array:
+    """The NumPy array that shares the memory of x, or an error that says why there is none to shuffle in place."""
+    if isinstance(x, np.ndarray):
+        if _is_masked(x):
+            raise ArrayError(
+                f"{name} is a masked array; shuffle its parts in unison: shuffle(({name}.data, {name}.mask))"
+            )
+        return x
+    if is_torch(x):
+        return _from_torch(x, name)
+    if isinstance(x, (list, tuple, str, bytes, dict, set, int, float, complex)) or x is None:
+        raise ArrayError(
+            f"{name} is a {type(x).__name__}; it must be a writable NumPy array, torch tensor, or another array "
+            "or buffer whose memory can be shuffled in place"
+        )
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return _from_dlpack(x, name)
+    try:
+        return np.asarray(memoryview(x))
+    except (TypeError, ValueError, NotImplementedError):
+        raise ArrayError(
+            f"{name} is a {type(x).__name__}, which has neither __dlpack__ nor the buffer protocol; "
+            "give an array that has"
+        ) from None
+
+
+def rows_of(array: Array, name: str) -> Rows:
+    """The rows along axis 0, or an error when they cannot be written or are not apart."""
+    if array.ndim == 0:
+        raise ArrayError(f"{name} is 0-d, so it has no rows; an array needs at least one axis")
+    if not array.flags.writeable:
+        raise ArrayError(f"{name} is read-only; shuffle a copy, for example with tombola.shuffled")
+    address, step, run = cast(int, array.__array_interface__["data"][0]), array.strides[0], array.itemsize
+    if array.flags.c_contiguous:
+        run = array.nbytes // max(len(array), 1)
+        return Rows(address, len(array), run, run, [], array)
+    axes = [(size, inner) for size, inner in zip(array.shape[1:], array.strides[1:], strict=True) if size > 1]
+    _check_apart(array, axes, name)
+    while axes and axes[-1][1] == run:  # a last axis without gaps is part of the run
+        run *= axes.pop()[0]
+    if array.size == 0:
+        run = 0
+    return Rows(address, len(array), step, run, axes, array)
+
+
+def check_unison(all_rows: Sequence[Rows], names: Sequence[str]) -> None:
+    """Refuses arrays of different lengths, and arrays that share memory."""
+    for rows, name in zip(all_rows[1:], names[1:], strict=True):
+        if rows.length != all_rows[0].length:
+            raise ArrayError(
+                f"{names[0]} has {all_rows[0].length} rows and {name} has {rows.length}; "
+                "arrays in unison need the same number"
+            )
+    for (a, first), (b, second) in itertools.combinations(zip(all_rows, names, strict=True), 2):
+        if _overlap(a.array, b.array):
+            raise ArrayError(f"{first} and {second} share memory; shuffle the array that holds both, once")
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=_OVERLAP_WORK_MAX))  # type: ignore[arg-type]  # NumPy's stubs know 0 and −1
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _check_apart(array: Array, axes: list[tuple[int, int]], name: str) -> None:
+    """Every axis has to step over all that finer ones reach: enough for no two elements to share memory."""
+    if array.size == 0:
+        return
+    outer = [(len(array), array.strides[0])] if len(array) > 1 else []
+    reach = array.itemsize
+    for size, step in sorted(outer + axes, key=lambda axis: abs(axis[1])):
+        if abs(step) < reach:
+            raise ArrayError(
+                f"{name} is a view whose elements overlap in memory; shuffle a copy, or the array it views"
+            )
+        reach += (size - 1) * abs(step)
+
+
+def _is_masked(x: Array) -> bool:
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(x, ma.MaskedArray)
+
+
+def _from_torch(x: Any, name: str) -> Array:
+    if x.layout is not sys.modules["torch"].strided:
+        raise ArrayError(f"{name} is a {x.layout} tensor; only dense tensors can be shuffled in place")
+    if x.requires_grad:
+        raise ArrayError(f"{name} requires grad; shuffle {name}.detach(), which shares its memory")
+    if x.device.type != "cpu":
+        raise ArrayError(f"{name} is on the device {x.device}; tensors on cpu and cuda can be shuffled")
+    if x.is_conj() or x.is_neg():
+        raise ArrayError(f"{name} is a lazy conjugate or negative view; shuffle {name}.resolve_conj().resolve_neg()")
+    try:
+        return cast(Array, x.numpy())
+    except TypeError:
+        # A dtype that NumPy does not know, such as bfloat16 or float8: its bytes are all that matters.
+        torch = sys.modules["torch"]
+        same_size = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+        return cast(Array, x.view(same_size[x.element_size()]).numpy())
+
+
+def _from_dlpack(x: Any, name: str) -> Array:
+    device = x.__dlpack_device__()[0]
+    if device != _CPU:
+        raise ArrayError(
+            f"{name} is on a device of type {device} (DLPack); only CPU memory and CUDA tensors can be shuffled"
+        )
+    try:
+        return np.from_dlpack(x)
+    except (RuntimeError, BufferError, TypeError, ValueError) as problem:
+        raise ArrayError(f"{name} cannot be shared through DLPack: {problem}") from None

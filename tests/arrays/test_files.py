@@ -1,0 +1,227 @@
+"""Files: the rows of the array in them, shuffled in bounded memory, and never half done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tombola
+from tests.arrays._checks import SMALL
+from tombola import _core
+from tombola.arrays import _files, _slow, shuffle_file
+from tombola.cli import main
+from tombola.errors import ArrayError
+
+
+def saved(path: Path, x: np.ndarray) -> Path:
+    np.save(path, x)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "memory", "way"),
+    [
+        ((1000,), "i4", 1 << 20, "in memory"),
+        ((10, 100_000), "f4", 1 << 21, "by permutation"),
+        ((50_000, 40), "u1", 1 << 20, "by permutation"),
+        ((90_000, 64), "u1", 1 << 22, "by scatter"),
+        ((90_000, 600), "u1", 1 << 22, "by permutation"),
+        ((1_300_000,), "i4", 6 << 20, "in memory"),
+        ((3_000_000,), "i4", 8 << 20, "by scatter"),
+        ((3_000_000, 3), "u1", 8 << 20, "by scatter"),
+        ((1_500_000,), "f8", 8 << 20, "by scatter"),
+        ((0, 3), "f8", 1 << 20, None),
+        ((1, 3), "f8", 1 << 20, None),
+        ((5, 0), "f8", 1 << 20, None),
+    ],
+)
+def test_the_rows_come_as_in_memory(
+    tmp_path: Path, shape: tuple[int, ...], dtype: str, memory: int, way: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(1).integers(0, 200, shape).astype(dtype)
+    path = saved(tmp_path / "x.npy", x)
+    ways = []
+    choose = _files._way
+    monkeypatch.setattr(_files, "_way", lambda *a: ways.append(choose(*a)) or ways[-1])
+    mode = path.stat().st_mode
+    shuffle_file(path, seed=3, memory_bytes_max=memory, threads=2)
+    assert ways == ([way] if way else [])
+    assert np.array_equal(np.load(path), tombola.shuffled(x, seed=3))
+    assert path.stat().st_mode == mode
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+@given(
+    st.integers(2, 700),
+    st.integers(1, 20),
+    st.sampled_from([name for name in SMALL if name != "leaf only"]),
+    st.integers(1, 3),
+    st.integers(1, 5000),
+    st.integers(0, 9),
+)
+def test_the_scatter_of_files_is_that_of_memory(
+    n: int, row_bytes: int, name: str, threads: int, memory: int, skip: int
+) -> None:
+    limits = SMALL[name]
+    if n <= limits.leaf_max:
+        return
+    x = np.random.default_rng(n).integers(0, 256, (n, row_bytes), dtype=np.uint8)
+    wanted = x[_slow.permutation(n, 5, limits)]
+    source, target = os.memfd_create("source"), os.memfd_create("target")
+    try:
+        os.write(source, bytes(skip) + x.tobytes())
+        os.ftruncate(target, skip + x.size)
+        _core.exact_file(source, target, skip, n, row_bytes, memory, 5, threads, limits.native())
+        assert os.pread(target, skip + x.size, 0)[skip:] == wanted.tobytes()
+        assert os.pread(source, skip + x.size, 0)[skip:] == x.tobytes()
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def test_plain_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.bin"
+    path.write_bytes(bytes(range(200)))
+    shuffle_file(path, seed=3, row_bytes=2)
+    assert list(path.read_bytes()[::2]) == (tombola.permutation(100, seed=3) * 2).tolist()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(9))
+    link = tmp_path / "link.npy"
+    link.symlink_to(path)
+    shuffle_file(link, seed=1)
+    assert link.is_symlink()
+    assert np.array_equal(np.load(path), tombola.permutation(9, seed=1))
+
+
+PEAK = """
+import pathlib, re, sys, tombola.arrays, numpy
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+before = peak()
+tombola.arrays.shuffle_file(sys.argv[1], seed=1, memory_bytes_max=int(sys.argv[2]), threads=2)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize(("shape", "memory"), [((12_000_000,), 12 << 20), ((400_000, 120), 12 << 20)])
+def test_memory_stays_within_the_budget(tmp_path: Path, shape: tuple[int, ...], memory: int) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros(shape, np.int32 if len(shape) == 1 else np.uint8))
+    assert path.stat().st_size > 3.5 * memory
+    command = [sys.executable, "-c", PEAK, str(path), str(memory)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) < memory * 1.1 + (4 << 20)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_run_leaves_the_file_as_it_was(tmp_path: Path, how: signal.Signals) -> None:
+    x = np.arange(8_000_000, dtype=np.int32)
+    path = saved(tmp_path / "x.npy", x)
+    program = (
+        "import sys; from tombola.arrays import shuffle_file; shuffle_file(sys.argv[1], seed=1, memory_bytes_max=1<<24)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stderr=subprocess.PIPE)
+    until = time.monotonic() + 30
+    while len(os.listdir(tmp_path)) < 2 and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.001)
+    assert len(os.listdir(tmp_path)) == 2, "the new file never appeared"
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert np.array_equal(np.load(path), x)
+    if how == signal.SIGINT:
+        assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n, memory in ((3_000_000, 8 << 20), (70_000, 1 << 21), (10_000, 1 << 20)):
+        x = np.arange(n, dtype=np.int32)
+        path = saved(tmp_path / "x.npy", x)
+
+        def full(*arguments: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                shuffle_file(path, seed=1, memory_bytes_max=memory)
+        assert np.array_equal(np.load(path), x)
+        assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_errors_of_the_core_are_os_errors() -> None:
+    source = os.memfd_create("short")
+    target = os.memfd_create("target")
+    try:
+        with pytest.raises(OSError, match="Input/output error"):
+            _core.exact_file(source, target, 0, 100_000, 4, 1 << 20, 1, 2)
+        os.ftruncate(source, 400_000)
+        read_only = os.open(f"/proc/self/fd/{target}", os.O_RDONLY)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            _core.exact_file(source, read_only, 0, 100_000, 4, 1 << 20, 1, 2)
+        os.close(read_only)
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def test_refused(tmp_path: Path) -> None:
+    def refused(path: Path, message: str, **arguments: Any) -> None:
+        before = path.read_bytes() if path.is_file() else None
+        with pytest.raises(ArrayError, match=message):
+            shuffle_file(path, **arguments)
+        assert before is None or path.read_bytes() == before
+
+    numbers = saved(tmp_path / "x.npy", np.arange(3_000_000, dtype=np.int32))
+    refused(tmp_path / "none.npy", "cannot be read: No such file")
+    refused(tmp_path, "cannot be read: Is a directory")
+    refused(numbers, "memory_bytes_max is 5", memory_bytes_max=5)
+    refused(
+        numbers,
+        "3000000 rows of 4 bytes, which cannot be shuffled in 1048576 bytes .*; allow",
+        memory_bytes_max=1 << 20,
+    )
+    refused(numbers, "threads is 0", threads=0)
+    refused(numbers, "no multiple of row_bytes 1000", row_bytes=1000)
+    refused(saved(tmp_path / "o.npy", np.array([{}], object)), "pickled objects")
+    refused(saved(tmp_path / "zero.npy", np.array(3)), "0-d")
+    refused(saved(tmp_path / "f.npy", np.asfortranarray(np.ones((4, 3)))), "Fortran")
+    (tmp_path / "text").write_text("hello")
+    refused(tmp_path / "text", "no .npy file")
+    short = tmp_path / "short.npy"
+    short.write_bytes(numbers.read_bytes()[:1000])
+    refused(short, "ends after 1000 bytes")
+
+
+def test_the_amount_that_a_refusal_names_is_enough(tmp_path: Path) -> None:
+    x = np.arange(3_000_000, dtype=np.int32)
+    path = saved(tmp_path / "x.npy", x)
+    with pytest.raises(ArrayError) as caught:
+        shuffle_file(path, seed=1, memory_bytes_max=1 << 20)
+    shuffle_file(path, seed=1, memory_bytes_max=int(str(caught.value).split("allow ")[1]))
+    assert np.array_equal(np.load(path), tombola.permutation(len(x), seed=1))
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(50))
+    assert main(["shuffle", str(path), "--seed", "7", "--memory", "64MB"]) == 0
+    assert capsys.readouterr().out == f"shuffled {path} (528 bytes)\n"
+    assert np.array_equal(np.load(path), tombola.permutation(50, seed=7))
+    assert main(["shuffle", str(path), "--json"]) == 0
+    assert '"bytes": 528' in capsys.readouterr().out
+    assert main(["shuffle", str(path), "--memory", "much"]) == 2
+    assert "the size 'much' is not understood" in capsys.readouterr().err
+    assert main(["shuffle", str(tmp_path / "gone")]) == 2
+    assert "No such file" in capsys.readouterr().err
