@@ -77,6 +77,7 @@ bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/order.py
 	@$(BIN)/python bench/manifest.py
 	@$(BIN)/python bench/gather.py
+	@$(BIN)/python bench/stream.py
 	@$(BIN)/python bench/quality.py
 	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/exact.py

@@ -141,7 +141,7 @@ def _rows_one_by_one(columns: Mapping[str, Column], records: Ints) -> Iterator[d
 class Slab:
     """The gathered rows of a stretch: one piece of memory a column, cut into batches without a copy."""
 
-    __slots__ = ("bounds", "columns", "epoch", "mask", "nbytes", "positions", "records", "steps")
+    __slots__ = ("_arrays", "bounds", "columns", "epoch", "mask", "nbytes", "positions", "records", "steps")
 
     def __init__(
         self,
@@ -160,23 +160,29 @@ class Slab:
         self.epoch = epoch
         self.steps = steps
         self.bounds = bounds
+        # Arrays that say their own shape: stacked batch by batch, where those of a batch agree.
+        self._arrays = [
+            name
+            for name, column in columns.items()
+            if isinstance(column, Ragged) and column.encoding.name.startswith("ndarray")
+        ]
         self.nbytes = sum(map(_nbytes, columns.values())) + records.nbytes + positions.nbytes
 
     def batch(self, number: int, cursor: Callable[[int, int], Cursor]) -> Batch:
         """The batch of one of its steps."""
         start, stop = self.bounds[number], self.bounds[number + 1]
-        columns: dict[str, Column] = {}
-        for name, column in self.columns.items():
-            cut = column[start:stop]
-            if isinstance(cut, Ragged):
-                stacked = cut.stacked()
-                cut = cut if stacked is None else stacked
-            columns[name] = cut
-        mask = None if self.mask is None else self.mask[start:stop]
+        cut = slice(start, stop)
+        columns: dict[str, Column] = {name: column[cut] for name, column in self.columns.items()}
+        for name in self._arrays:
+            ragged = columns[name]
+            stacked = ragged.stacked() if isinstance(ragged, Ragged) else None
+            if stacked is not None:
+                columns[name] = stacked
+        mask = None if self.mask is None else self.mask[cut]
         return Batch(
             columns,
-            self.records[start:stop],
-            self.positions[start:stop],
+            self.records[cut],
+            self.positions[cut],
             self.epoch,
             self.steps[number],
             mask,
