@@ -302,7 +302,7 @@ def test_intervals_of_lanes_hold_the_truth(name: str) -> None:
 
 def test_normal_scores_have_the_tail_of_students_t() -> None:
     seen = 0
-    for seed in range(8):
+    for seed in range(16):
         result = score(Lanes(lanes=2).over(Layout.equal(64, 64), seed=seed), batch_size=16, epochs=4)
         for n in result.numbers:
             if n.perfect is None or n.error <= n.perfect_error or not 2 <= n.freedom <= 8:
