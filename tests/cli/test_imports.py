@@ -133,3 +133,12 @@ def test_what_goes_wrong_is_one_line(
         assert err.startswith(f"tombola: error: --import {word}: ")
         assert err.count("\n") == 1
         assert named.format(path=path) in err
+
+
+def test_a_users_order_is_scored_too(tmp_path: Path) -> None:
+    (tmp_path / "rotated.py").write_text(SOURCE)
+    words = ["score", "3x200", "--import", "rotated.py", "--order", "my/rotated", "--epochs", "2", "--json"]
+    run = subprocess.run([*TOMBOLA, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert run.stderr == ""
+    found = json.loads(run.stdout)
+    assert (found["records"], found["verdict"]) == (600, "local" if run.returncode == 0 else "flawed")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
 from tombola.cli._order import parse_option
 from tombola.cli._table import print_plain
@@ -35,6 +36,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--ids", metavar="FILE", help="a .npy file of recorded ids, one row an epoch, to judge instead of an order"
     )
+    add_import(parser)
     parser.add_argument("--seed", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epoch", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epochs", type=int, default=16, help="epochs compared with one another")
@@ -51,6 +53,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    import_modules(arguments.imports)
     layout = parse_layout(arguments.layout)
     feature = None if arguments.label is None else _load(arguments.label, "--label")
     common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind, "epochs": arguments.epochs}
