@@ -119,8 +119,8 @@ def main() -> int:
             results.append(result)
             shown = ", ".join(f"{name} {value:.2f} ms" for name, value in result["milliseconds"].items())
             print(
-                f"{megabytes} MB, {row_bytes} B: {shown}; exact is {result['times_the_floor']:.2f} times the floor, torch "
-                f"takes {result['torch_ratio']:.2f} times as long; extra {result['extra_bytes'] / 1e6:.0f} MB",
+                f"{megabytes} MB, {row_bytes} B: {shown}; exact is {result['times_the_floor']:.2f} times the floor, "
+                f"torch takes {result['torch_ratio']:.2f} times as long; extra {result['extra_bytes'] / 1e6:.0f} MB",
                 flush=True,
             )
     if arguments.out:
