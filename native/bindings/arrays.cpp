@@ -18,6 +18,7 @@
 #include "arrays_file.hpp"
 #include "arrays_follow.hpp"
 #include "arrays_pov.hpp"
+#include "permutation.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -72,6 +73,7 @@ void interruptible(const Work& work) {
 
 void bind_arrays(nb::module_& m) {
   m.attr("FOLLOW_FROM") = kFollowFrom;
+  m.attr("TABLE_MAX") = tombola::Permutation::kTableMax;
   m.attr("DIRECT_MAX") = tombola::kDirectMax;
   m.def(
       "exact_arrays",

@@ -213,6 +213,8 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 
 FOLLOW_FROM: int = 256
 
+TABLE_MAX: int = 128
+
 DIRECT_MAX: int = 512
 
 def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
