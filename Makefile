@@ -10,12 +10,13 @@ NATIVE := $(shell find native/src native/bindings -name '*.?pp')
 SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(NATIVE)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types layers stubs vectors bench docs clean
+.PHONY: help demo test check lint types layers stubs vectors peers bench docs clean
 
 help:
-	@echo 'make demo     show what an order does, and prove a resume under another world'
+	@echo 'make demo     show an order, then pack, stream, kill and resume a small dataset'
 	@echo 'make test     run every test'
 	@echo 'make check    what CI runs: lint, types, layers, tests'
+	@echo 'make peers    install the peers, one venv each under bench/; tests of interchange need them'
 	@echo 'make bench    measure against the peers (makes one venv each under bench/)'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make stubs    write src/tombola/_core.pyi anew from the built extension'
@@ -44,6 +45,7 @@ $(VENV)/stamp-%: $(VENV)/stamp-package
 
 demo: $(VENV)/stamp-package
 	@$(BIN)/python examples/order_demo.py
+	@$(BIN)/python examples/stream_demo.py
 
 test: $(VENV)/stamp-test
 	@tools/system_packages tests/system-packages.txt
@@ -67,10 +69,19 @@ stubs: $(VENV)/stamp-package
 vectors: $(VENV)/stamp-package
 	@$(BIN)/python tools/write_vectors.py
 
+peers: $(VENV)/stamp-package
+	@$(BIN)/python bench/peers.py
+
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
+	@$(BIN)/python bench/manifest.py
+	@$(BIN)/python bench/gather.py
+	@$(BIN)/python bench/stream.py
+	@$(BIN)/python bench/quality.py
+	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/exact.py
+	@$(BIN)/python bench/mixture.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

@@ -17,7 +17,14 @@ BENCH = Path(__file__).parent
 # mosaicml-streaming goes in without its dependencies, of which the order needs few: torchvision and the clients of
 # six clouds stay out.
 PEERS: dict[str, list[list[str]]] = {
+    "datasets": [["datasets==5.2.0"]],
     "grain": [["numpy==2.4.6", "grain==0.2.18"]],
+    # torchvision, which litdata asks for and its orders do not need, would bring CUDA's torch.
+    "litdata": [
+        ["torch==2.13.0", "numpy"],
+        ["--no-deps", "litdata==0.2.76"],
+        ["torch==2.13.0", "filelock", "boto3", "requests", "lightning-utilities", "tifffile", "obstore", "fsspec"],
+    ],
     "mosaic": [
         ["torch==2.13.0", "numpy<2.2"],
         ["--no-deps", "mosaicml-streaming==0.13.0"],
@@ -26,6 +33,7 @@ PEERS: dict[str, list[list[str]]] = {
             *("Brotli", "python-snappy", "zstd", "tqdm", "boto3", "pillow"),
         ],
     ],
+    "webdataset": [["torch==2.13.0", "webdataset==1.0.2"]],
 }
 
 

@@ -3,6 +3,9 @@
 A test marked ``@pytest.mark.system("doctest-dev", …)`` needs those Debian packages. `make test`
 installs them when it can. Where one is missing the test is skipped, the skips are counted by name at the end
 of the run, and with CI=true they fail it: otherwise a test could be skipped for ever without anyone knowing.
+
+A test marked ``@pytest.mark.peer("mosaic")`` runs another project's own code, in the environment that
+`make peers` makes of some hundred megabytes. Without it the test is skipped, and counted, in CI too.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ settings.load_profile("tombola")
 _LIST = Path(__file__).with_name("system-packages.txt")
 _INCLUDE = ("/usr/include", "/usr/local/include", "/opt/homebrew/include")
 _skipped = pytest.StashKey[Counter[str]]()
+_BENCH = Path(__file__).parents[1] / "bench"
+_no_peer = pytest.StashKey[Counter[str]]()
 
 
 def _packages() -> dict[str, str]:
@@ -39,9 +44,15 @@ def _is_there(sign: str) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_skipped] = Counter()
+    config.stash[_no_peer] = Counter()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("peer"):
+        for name in mark.args:
+            if not (_BENCH / f".venv-{name}" / "recipe.json").exists():
+                item.config.stash[_no_peer][name] += 1
+                pytest.skip(f"peer: {name} is not installed; try make peers")
     for mark in item.iter_markers("system"):
         known = _packages()
         for package in mark.args:
@@ -67,6 +78,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for package, count in sorted(config.stash[_skipped].items()):
         end = "; in CI that is a failure" if _in_ci() else ""
         terminalreporter.write_line(f"{count} skipped, system: {package} is missing{end}")
+
+    for name, count in sorted(config.stash[_no_peer].items()):
+        terminalreporter.write_line(f"{count} skipped, peer: {name} is not installed; try make peers")
 
 
 def _in_ci() -> bool:

@@ -56,7 +56,10 @@ def permutation_cases() -> Iterator[Case]:
 
 
 def order_cases(name: str, all_options: list[dict[str, Any]]) -> Iterator[Case]:
-    """Small layouts in full, and one of 10^12 records at some positions."""
+    """Small layouts in full, and large ones at some positions: one of 10^12 records, and two of about 2^61.
+
+    In the last two, records times shards are more than 2^64, which the phase of a lane has to survive.
+    """
     layouts: list[dict[str, Any]] = [
         {"equal": [8, 16]},
         {"sizes": [5, 1, 9, 3, 7, 2, 11, 4, 6, 13]},
@@ -70,15 +73,21 @@ def order_cases(name: str, all_options: list[dict[str, Any]]) -> Iterator[Case]:
             for epoch in (0, 1, 5):
                 yield {"order": name, "options": options, "layout": layout, "seed": 7, "epoch": epoch}
         yield {"order": name, "options": options, "layout": layouts[1], "seed": 2**70, "epoch": 0}
-        large = {"equal": [100_000, 10_000_000]}
-        yield {
-            "order": name,
-            "options": options,
-            "layout": large,
-            "seed": 7,
-            "epoch": 3,
-            "inputs": probes(10**12),
-        }
+        for large in (
+            {"equal": [100_000, 10_000_000]},
+            {"equal": [300, 2**53]},
+            {"sizes": [(k * k * 0x9E3779B97F4A7C15 >> 7) % 2**56 for k in range(60)]},
+        ):
+            question = {"order": name, "options": options, "layout": large, "seed": 7, "epoch": 3}
+            yield question | {"inputs": probes(layout_of(question).records)}
+
+
+def layout_of(case: Case) -> Layout:
+    """The layout a case names."""
+    layout = case["layout"]
+    if "equal" in layout:
+        return Layout.equal(*layout["equal"])
+    return Layout(layout["sizes"], streams=layout.get("streams"))
 
 
 def probes(n: int, count: int = 24) -> list[int]:
@@ -104,6 +113,13 @@ LANES: list[dict[str, Any]] = [
     {"lanes": 1, "window_records": 7, "phase": "none"},
     {"radius_records": 50},
 ]
+THREE = [0, 1, 2, 0, 1, 1, 2, 0, 0, 1]
+STREAMS: list[dict[str, Any]] = [
+    {"sizes": [16] * 8, "streams": [0, 0, 0, 0, 1, 1, 2, 2]},
+    {"sizes": [5, 1, 9, 3, 7, 2, 11, 4, 6, 13], "streams": THREE},
+    {"sizes": [0, 4, 7, 0, 17, 3, 1, 0], "streams": [2, 1, 0, 0, 1, 2, 1, 0]},
+]
+LARGE = {"sizes": [10**10] * 60, "streams": [shard % 3 for shard in range(60)]}
 
 
 def array_cases() -> Iterator[Case]:
@@ -141,25 +157,82 @@ def array_cases() -> Iterator[Case]:
                 yield question | {"iterations": iterations, "options": options}
 
 
+def base(**options: Any) -> dict[str, Any]:
+    """Lanes as the base of another order."""
+    return {"order": "lanes", **options}
+
+
+def takes(*repeats: float) -> list[dict[str, float]]:
+    """So many times each stream."""
+    return [{"repeat": repeat} for repeat in repeats]
+
+
+def stream_cases(all_orders: list[tuple[str, dict[str, Any]]], large: Case | None = LARGE) -> Iterator[Case]:
+    """Orders of three streams: small layouts in full, and a large one at some positions."""
+    for name, options in all_orders:
+        for layout in STREAMS:
+            for epoch in (0, 1, 5):
+                yield {"order": name, "options": options, "layout": layout, "seed": 7, "epoch": epoch}
+        yield {"order": name, "options": options, "layout": STREAMS[1], "seed": 2**70, "epoch": 0}
+        if large is not None:
+            question = {"order": name, "options": options, "layout": large, "seed": 7, "epoch": 3}
+            yield question | {"inputs": probes(len(order_of(question)))}
+
+
+CONCATENATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("concatenation", {"base": base(lanes=3)}),
+    ("concatenation", {"takes": takes(2, 1.5, 0.3), "base": base(lanes=3)}),
+    ("concatenation", {"takes": takes(0.5, 1, 2.25), "granularity": 4, "base": base(lanes=2, window=2)}),
+    ("concatenation", {"takes": takes(0.5, 2, 0.5), "sampling": "fixed", "base": {"order": "global"}}),
+    ("concatenation", {"takes": [{"proportion": p} for p in (1, 0.5, 2)], "base": base(lanes=2)}),
+    ("concatenation", {"takes": takes(1, 2, 0.5), "epoch_records": 17, "base": base(lanes=2)}),
+]
+MIXTURES: list[tuple[str, dict[str, Any]]] = [
+    ("mixture", {"weights": [5, 3, 2], "base": base(lanes=3)}),
+    ("mixture", {"weights": [0.7, 0.2, 0.1], "base": base(lanes=4, homes="fresh")}),
+    ("mixture", {"weights": [1, 2, 0], "schedule": [[20, [1, 1, 1]], [70, [0, 3, 4]]], "base": base(lanes=4)}),
+    ("mixture", {"weights": [1, 1, 1], "epoch_records": 47, "base": base(lanes=2, window=2)}),
+    ("mixture", {"weights": [3, 1, 2], "base": {"order": "global"}}),
+    ("mixture", {"weights": [300, 31, 7], "epoch_records": 128, "base": base(lanes=16)}),
+]
+BATCHINGS: list[tuple[str, dict[str, Any]]] = [
+    ("stratified", {"batch_size": 6, "combination": {"order": "mixture", "weights": [3, 2, 1], "base": base(lanes=3)}}),
+    ("stratified", {"batch_size": 8, "combination": base(lanes=2)}),
+    ("per_stream", {"batch_size": 6, "combination": {"order": "mixture", "weights": [3, 2, 1], "base": base(lanes=3)}}),
+    ("per_stream", {"batch_size": 4, "combination": {"order": "concatenation", "takes": takes(1, 2, 1.5)}}),
+    ("device_per_stream", {"run": 3, "combination": {"order": "mixture", "weights": [3, 2, 1], "base": base(lanes=2)}}),
+    ("device_per_stream", {"run": 2, "combination": base(lanes=4)}),
+]
+PASSES: list[tuple[str, dict[str, Any]]] = [
+    ("passes", {"epoch_records": 11, "base": base(lanes=3)}),
+    ("passes", {"epoch_records": 100, "base": base(lanes=4, homes="fresh")}),
+    ("passes", {"epoch_records": 17, "base": {"order": "global"}}),
+]
+SUBSETS: list[tuple[str, dict[str, Any]]] = [
+    ("subset", {"kept": [0, 3, 4, 5, 9, 11, 13, 17, 18, 20, 21, 30], "base": base(lanes=3)}),
+    ("subset", {"kept": [1, 2, 4, 8, 16, 31, 15, 7], "base": {"order": "global"}}),
+]
+
+
+def order_of(case: Case) -> Order:
+    """The order a case names."""
+    return make_spec(case["order"], **case["options"]).over(layout_of(case), seed=case["seed"])
+
+
 FILES: dict[str, list[Case]] = {
     "arrays.json": list(array_cases()),
     "permutation.json": list(permutation_cases()),
     "sequential.json": list(order_cases("sequential", [{}])),
     "global.json": list(order_cases("global", [{}])),
     "lanes.json": list(order_cases("lanes", LANES)),
+    "concatenation.json": list(stream_cases(CONCATENATIONS)),
+    "mixture.json": list(stream_cases(MIXTURES)),
+    "batching.json": list(stream_cases(BATCHINGS, None)),
+    "passes.json": list(stream_cases(PASSES)),
+    "subset.json": list(stream_cases(SUBSETS, None)),
 }
 
 # ---- the answers
-
-
-def layout_of(case: Case) -> Layout:
-    """The layout a case names."""
-    return Layout.equal(*case["layout"]["equal"]) if "equal" in case["layout"] else Layout(case["layout"]["sizes"])
-
-
-def order_of(case: Case) -> Order:
-    """The order a case names."""
-    return make_spec(case["order"], **case["options"]).over(layout_of(case), seed=case["seed"])
 
 
 def answered(question: Case) -> Case:

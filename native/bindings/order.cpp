@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checks.hpp"
 #include "keys.hpp"
 #include "lanes.hpp"
 #include "parallel.hpp"
@@ -23,19 +24,20 @@ namespace {
 
 using In = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // fewer indices than this are not worth a thread
+constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // fewer numbers than this are not worth a thread
 
 void same_size(const In& in, const Out& out) {
   if (in.shape(0) != out.shape(0)) throw std::invalid_argument("in and out differ in length");
 }
 
 template <class Function>
-void each(const In& in, const Out& out, int threads, const Function& function) {
+void each(const In& in, const Out& out, int threads, std::int64_t end, const char* what, const Function& function) {
   same_size(in, out);
   const std::int64_t* from = in.data();
   std::int64_t* to = out.data();
   const auto count = static_cast<std::int64_t>(in.shape(0));
   nb::gil_scoped_release unlocked;
+  tombola::check_below(from, count, end, what);
   tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
     function(from + begin, to + begin, end - begin);
   });
@@ -55,18 +57,24 @@ void bind_order(nb::module_& m) {
 
   nb::class_<Permutation>(m, "Permutation", "A keyed bijection on 0…n−1.")
       .def(nb::init<std::int64_t, std::uint64_t>(), "n"_a, "key"_a)
-      .def("at_one", [](const Permutation& p, std::int64_t i) { return p.at(i); }, "i"_a)
-      .def("find_one", [](const Permutation& p, std::int64_t j) { return p.find(j); }, "j"_a)
+      .def("at_one", [](const Permutation& p, std::int64_t i) {
+        tombola::check_one_below(i, p.size(), "position");
+        return p.at(i);
+      }, "i"_a)
+      .def("find_one", [](const Permutation& p, std::int64_t j) {
+        tombola::check_one_below(j, p.size(), "value");
+        return p.find(j);
+      }, "j"_a)
       .def(
           "at",
           [](const Permutation& p, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) { p.at(from, to, n); });
+            each(in, out, threads, p.size(), "position", [&](auto* from, auto* to, std::int64_t n) { p.at(from, to, n); });
           },
-          "indices"_a, "out"_a, "threads"_a)
+          "inputs"_a, "out"_a, "threads"_a)
       .def(
           "find",
           [](const Permutation& p, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) { p.find(from, to, n); });
+            each(in, out, threads, p.size(), "value", [&](auto* from, auto* to, std::int64_t n) { p.find(from, to, n); });
           },
           "values"_a, "out"_a, "threads"_a)
       .def(
@@ -74,6 +82,7 @@ void bind_order(nb::module_& m) {
           [](const Permutation& p, std::int64_t first, Out out, int threads) {
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
+            tombola::check_range_below(first, 1, count, p.size(), "position");
             nb::gil_scoped_release unlocked;
             tombola::parallel_for(count, threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
               p.run(first + begin, end - begin, to + begin);
@@ -90,8 +99,7 @@ void bind_order(nb::module_& m) {
             nb::gil_scoped_release unlocked;
             new (self) Line(data, units, lanes, home_key, threads);
           },
-          "starts"_a, "lanes"_a, "home_key"_a, "threads"_a, nb::keep_alive<1, 2>())
-      .def_prop_ro("parts", [](const Line& line) { return line.parts(); });
+          "starts"_a, "lanes"_a, "home_key"_a, "threads"_a, nb::keep_alive<1, 2>());
 
   nb::class_<LaneEpoch>(m, "LaneEpoch", "One epoch of the lanes order.")
       .def(
@@ -108,7 +116,7 @@ void bind_order(nb::module_& m) {
       .def(
           "at",
           [](const LaneEpoch& e, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) {
+            each(in, out, threads, e.line().records(), "position", [&](auto* from, auto* to, std::int64_t n) {
               for (std::int64_t i = 0; i < n; ++i) to[i] = e.at(from[i]);
             });
           },
@@ -116,7 +124,7 @@ void bind_order(nb::module_& m) {
       .def(
           "find",
           [](const LaneEpoch& e, In in, Out out, int threads) {
-            each(in, out, threads, [&](auto* from, auto* to, std::int64_t n) {
+            each(in, out, threads, e.line().records(), "record", [&](auto* from, auto* to, std::int64_t n) {
               for (std::int64_t i = 0; i < n; ++i) to[i] = e.find(from[i]);
             });
           },
@@ -127,6 +135,7 @@ void bind_order(nb::module_& m) {
             if (step < 1 || e.line().lanes() % step != 0) throw std::invalid_argument("step must divide the lanes");
             std::int64_t* to = out.data();
             const auto count = static_cast<std::int64_t>(out.shape(0));
+            tombola::check_range_below(start, step, count, e.line().records(), "position");
             nb::gil_scoped_release unlocked;
             e.slice(start, step, count, to, threads);
           },

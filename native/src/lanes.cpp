@@ -1,11 +1,13 @@
 #include "lanes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
 #include "keys.hpp"
 #include "parallel.hpp"
+#include "search.hpp"
 
 namespace tombola {
 namespace {
@@ -14,17 +16,6 @@ __extension__ using u128 = unsigned __int128;
 
 std::int64_t mul_div(std::int64_t a, std::int64_t b, std::int64_t d) {  // floor(a * b / d) without overflow
   return static_cast<std::int64_t>(static_cast<u128>(a) * static_cast<u128>(b) / static_cast<u128>(d));
-}
-
-// The last index i of sorted[0 … count) with sorted[i] <= value; sorted[0] <= value.
-std::int64_t last_not_above(const std::int64_t* sorted, std::int64_t count, std::int64_t value) {
-  std::int64_t low = 0;
-  while (count > 1) {  // branch-free halving: the compiler makes a conditional move of it
-    const std::int64_t half = count / 2;
-    low += (sorted[low + half] <= value) ? half : 0;
-    count -= half;
-  }
-  return low;
 }
 
 }  // namespace
@@ -39,6 +30,9 @@ Line::Line(const std::int64_t* starts, std::int64_t units, std::int64_t lanes, s
       home_(units, home_key),
       unit_at_(static_cast<std::size_t>(units)),
       line_start_(static_cast<std::size_t>(units) + 1),
+      lane_of_(static_cast<std::size_t>(lanes)),
+      piece_of_(static_cast<std::size_t>(lanes)),
+      piece_begin_(static_cast<std::size_t>(lanes) + 1),
       first_place_(static_cast<std::size_t>(lanes)),
       part_base_(static_cast<std::size_t>(lanes) + 1) {
   // line_start_ serves as scratch: first the unit at each place, then its size, at last the running sum.
@@ -56,25 +50,43 @@ Line::Line(const std::int64_t* starts, std::int64_t units, std::int64_t lanes, s
   line_start_[0] = 0;
   for (std::int64_t i = 0; i < units; ++i) scratch[i] += scratch[i - 1];
 
+  // Neighbouring pieces share a cut shard. Their lanes are numbered in bit-reversed order, which keeps them from being
+  // neighbours in a batch, and on one rank wherever the ranks are a power of two: lanes that agree in their low bits
+  // hold one unbroken stretch of the line.
+  const int bits = std::bit_width(static_cast<std::uint64_t>(lanes - 1));
+  std::int64_t piece = 0;
+  for (std::uint64_t i = 0; i < std::uint64_t{1} << bits; ++i) {
+    std::uint64_t lane = 0;
+    for (int bit = 0; bit < bits; ++bit) lane |= (i >> bit & 1) << (bits - 1 - bit);
+    if (lane >= static_cast<std::uint64_t>(lanes)) continue;
+    lane_of_[static_cast<std::size_t>(piece)] = static_cast<std::uint32_t>(lane);
+    piece_of_[static_cast<std::size_t>(lane)] = static_cast<std::uint32_t>(piece);
+    ++piece;
+  }
   std::int64_t place = 0;
-  part_base_[0] = 0;
-  for (std::int64_t c = 0; c < lanes; ++c) {
-    const std::int64_t begin = lane_begin(c), end = begin + lane_length(c);
-    // Lanes lie in line order, so the search goes on from the last one: galloping keeps it cheap.
+  part_base_[0] = piece_begin_[0] = 0;
+  for (std::size_t p = 0; p < static_cast<std::size_t>(lanes); ++p) {
+    const std::int64_t begin = piece_begin_[p], end = begin + lane_length(lane_of_[p]);
+    piece_begin_[p + 1] = end;
+    // Pieces lie in line order, so the search goes on from the last one: galloping keeps it cheap.
     std::int64_t reach = 1;
     while (place + reach <= units && line_start_[static_cast<std::size_t>(place + reach)] <= begin) reach *= 2;
     place += last_not_above(line_start_.data() + place, std::min(reach, units - place), begin);
-    first_place_[static_cast<std::size_t>(c)] = place;
+    first_place_[p] = place;
     reach = 1;
     while (place + reach <= units && line_start_[static_cast<std::size_t>(place + reach)] < end) reach *= 2;
     const std::int64_t last = place + last_not_above(line_start_.data() + place, std::min(reach, units - place), end - 1);
-    part_base_[static_cast<std::size_t>(c) + 1] = part_base_[static_cast<std::size_t>(c)] + (last - place + 1);
+    part_base_[p + 1] = part_base_[p] + (last - place + 1);
     place = last;
   }
 }
 
+std::int64_t Line::lane_of(std::int64_t line_offset) const {
+  return lane_of_[static_cast<std::size_t>(last_not_above(piece_begin_.data(), lanes_, line_offset))];
+}
+
 Line::Part Line::part(std::int64_t lane, std::int64_t number) const {
-  const auto place = static_cast<std::size_t>(first_place_[static_cast<std::size_t>(lane)] + number);
+  const auto place = static_cast<std::size_t>(first_place(lane) + number);
   const std::int64_t lane_start = lane_begin(lane);
   Part p;
   p.begin = std::max(line_start_[place], lane_start);
@@ -86,7 +98,7 @@ Line::Part Line::part(std::int64_t lane, std::int64_t number) const {
 
 bool Line::has_seam(std::int64_t lane) const {
   const std::int64_t count = parts(lane), begin = lane_begin(lane);
-  const auto first = static_cast<std::size_t>(first_place_[static_cast<std::size_t>(lane)]);
+  const auto first = static_cast<std::size_t>(first_place(lane));
   return count >= 2 && line_start_[first] < begin &&
          begin + lane_length(lane) < line_start_[first + static_cast<std::size_t>(count)];
 }
@@ -324,6 +336,10 @@ void LaneEpoch::run_window(const Lane& l, const Shifted& s, std::int64_t q, std:
   }
 }
 
+void LaneEpoch::run(std::int64_t lane_number, std::int64_t place, std::int64_t count, std::int64_t* out) const {
+  run(lane(lane_number), place, count, out, 1);
+}
+
 void LaneEpoch::run(const Lane& l, std::int64_t place, std::int64_t count, std::int64_t* out,
                     std::int64_t stride) const {
   std::int64_t q = place + l.phase;
@@ -360,11 +376,11 @@ void LaneEpoch::slice(std::int64_t start, std::int64_t step, std::int64_t count,
     for (std::int64_t tile = begin; tile < end; ++tile) {
       const std::int64_t row = tile * places_per_tile;
       for (std::int64_t i = 0; i < heads; ++i) {
-        const std::int64_t index = row * period + i;
-        if (index >= count) break;
-        const std::int64_t position = start + index * step;
-        const std::int64_t mine = std::min(places_per_tile, (count - index + period - 1) / period);
-        run(lane(position % lanes), position / lanes, mine, out + index, period);
+        const std::int64_t entry = row * period + i;
+        if (entry >= count) break;
+        const std::int64_t position = start + entry * step;
+        const std::int64_t mine = std::min(places_per_tile, (count - entry + period - 1) / period);
+        run(lane(position % lanes), position / lanes, mine, out + entry, period);
       }
     }
   });
@@ -384,13 +400,14 @@ Visits LaneEpoch::visits() const {
     stretches.clear();
     for (std::int64_t slot = 0; slot < l.parts; ++slot) {
       std::int64_t begin = l.ring[slot], size = slot_end(l, slot) - begin;
+      if (size == 0) continue;  // an empty unit has a place, but nothing in it is read
       if (window_.any()) {
         // Needed in every shifted block that draws from the blocks this part lies in.
         const std::int64_t g0 = block_of(l, begin), g1 = block_of(l, begin + size - 1);
         if (g1 - g0 + 3 > l.blocks) {
           begin = l.phase, size = l.length;
         } else {
-          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1);
+          begin = block_middle(l, g0 > 0 ? g0 - 1 : l.blocks - 1) % l.length;  // the middle of an empty last block
           const std::int64_t end = block_middle(l, g1 + 1 < l.blocks ? g1 + 1 : 0);
           size = end > begin ? end - begin : end + l.length - begin;
         }

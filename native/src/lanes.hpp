@@ -1,7 +1,8 @@
-// The `lanes` order: shards laid end to end in a keyed order, the line cut into C lanes, each lane a ring whose
+// The `lanes` order: shards laid end to end in a keyed order, the line cut into C pieces, one for each lane: a ring whose
 // parts come in a keyed order and whose records are permuted within their part (or within windows of parts).
 //
-// A *unit* is a shard with at least one record. State is O(units + lanes); nothing here is O(records).
+// A *unit* is a shard with at least one record; or, where sizes change between epochs, any shard, so that those that
+// are empty for once keep their place. State is O(units + lanes); nothing here is O(records).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,23 +16,20 @@ namespace tombola {
 // Which lane owns which records. The same for every epoch when homes are fixed.
 class Line {
  public:
-  // starts[0 … units]: first record of each unit, strictly increasing, starts[0] = 0. Must outlive the Line.
+  // starts[0 … units]: first record of each unit, not falling, starts[0] = 0. Must outlive the Line.
   Line(const std::int64_t* starts, std::int64_t units, std::int64_t lanes, std::uint64_t home_key, int threads);
 
   std::int64_t records() const { return line_start_.back(); }
   std::int64_t units() const { return static_cast<std::int64_t>(unit_at_.size()); }
   std::int64_t lanes() const { return lanes_; }
 
-  std::int64_t lane_begin(std::int64_t lane) const { return lane * base_ + (lane < longer_ ? lane : longer_); }
+  std::int64_t lane_begin(std::int64_t lane) const { return piece_begin_[piece_of(lane)]; }
   std::int64_t lane_length(std::int64_t lane) const { return base_ + (lane < longer_); }
-  std::int64_t lane_of(std::int64_t line_offset) const {
-    const std::int64_t longs = longer_ * (base_ + 1);
-    return line_offset < longs ? line_offset / (base_ + 1) : longer_ + (line_offset - longs) / base_;
-  }
+  std::int64_t lane_of(std::int64_t line_offset) const;
 
   // Parts: what a lane holds of a unit, numbered in line order, 0 … parts(lane) − 1.
-  std::int64_t part_base(std::int64_t lane) const { return part_base_[static_cast<std::size_t>(lane)]; }
-  std::int64_t parts(std::int64_t lane) const { return part_base(lane + 1) - part_base(lane); }
+  std::int64_t part_base(std::int64_t lane) const { return part_base_[piece_of(lane)]; }
+  std::int64_t parts(std::int64_t lane) const { return part_base_[piece_of(lane) + 1] - part_base_[piece_of(lane)]; }
   std::int64_t parts() const { return part_base_.back(); }
   struct Part {
     std::int64_t begin, end;  // on the line
@@ -42,17 +40,22 @@ class Line {
   // True when both ends of the lane are cut shards: they meet at the seam of the ring.
   bool has_seam(std::int64_t lane) const;
 
-  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: index of its unit on the line
-  std::int64_t first_place(std::int64_t lane) const { return first_place_[static_cast<std::size_t>(lane)]; }
+  std::int64_t offset_of(std::int64_t record, std::int64_t& place) const;  // place: that of its unit on the line
+  std::int64_t first_place(std::int64_t lane) const { return first_place_[piece_of(lane)]; }
 
  private:
+  std::size_t piece_of(std::int64_t lane) const { return piece_of_[static_cast<std::size_t>(lane)]; }
+
   const std::int64_t* starts_;
   std::int64_t lanes_, base_, longer_;
   Permutation home_;
   LargeVector<std::uint32_t> unit_at_;      // unit at each place of the line
   LargeVector<std::int64_t> line_start_;    // first line offset of each place; one more for the end
-  LargeVector<std::int64_t> first_place_;   // place of the unit that holds each lane's first record
-  LargeVector<std::int64_t> part_base_;     // parts before each lane; one more for the total
+  // Piece after piece of the line; lane_of_ and piece_of_ say which lane reads which.
+  LargeVector<std::uint32_t> lane_of_, piece_of_;
+  LargeVector<std::int64_t> piece_begin_;  // on the line; one more for the end
+  LargeVector<std::int64_t> first_place_;  // place of the unit that holds each piece's first record
+  LargeVector<std::int64_t> part_base_;    // parts before each piece; one more for the total
 };
 
 struct LaneKeys {
@@ -79,6 +82,8 @@ class LaneEpoch {
   std::int64_t find(std::int64_t record) const;
   // out[k] = at(start + k * step), for steps that divide the number of lanes.
   void slice(std::int64_t start, std::int64_t step, std::int64_t count, std::int64_t* out, int threads) const;
+  // out[k] = at((place + k) * lanes + lane), place + count ≤ the length of the lane.
+  void run(std::int64_t lane, std::int64_t place, std::int64_t count, std::int64_t* out) const;
   Visits visits() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace tombola {
 namespace {
 
-constexpr std::int64_t kBlock = 512;  // indices handled at a time: halves of a block stay in L1
+constexpr std::int64_t kBlock = 512;  // numbers handled at a time: halves of a block stay in L1
 
 // One round over a block: into ^= mix32(from ^ key) & mask. This loop is where the time goes.
 struct Block {
@@ -137,7 +137,7 @@ void Permutation::apply(const std::int64_t* in, std::int64_t* out, std::int64_t 
     Forward ? rounds_forward(block, size, round_keys_.data(), left_mask_, right_mask_)
             : rounds_backward(block, size, round_keys_.data(), left_mask_, right_mask_);
     put_together(block, dest, size, right_bits_);
-    // Cycle walking: only the indices that fell outside go round again, packed together. On average fewer than
+    // Cycle walking: only the numbers that fell outside go round again, packed together. On average fewer than
     // n of 2^bits do, so a few small blocks finish.
     std::int64_t left_over = 0;
     for (std::int64_t i = 0; i < size; ++i) {

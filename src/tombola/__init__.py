@@ -7,13 +7,18 @@
 32
 """
 
-from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tombola.order import Global, Lanes, Layout, Permutation, Sequential
 from tombola.plan import Cursor, Plan, World
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "Cursor",
     "Global",
     "Lanes",
@@ -21,8 +26,11 @@ __all__ = [
     "Options",
     "Permutation",
     "Plan",
+    "Reading",
     "Sequential",
+    "Stream",
     "World",
+    "Writer",
     "__version__",
     "get_build_params",
     "optim_options_for_dataset",
@@ -30,3 +38,28 @@ __all__ = [
     "shuffle",
     "shuffled",
 ]
+
+if TYPE_CHECKING:
+    from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
+    from tombola.formats import Writer
+    from tombola.stream import Batch, Reading, Stream
+
+# Rooms that a program which only plans need not load.
+_LATER = {
+    "Options": "tombola.arrays",
+    "get_build_params": "tombola.arrays",
+    "optim_options_for_dataset": "tombola.arrays",
+    "permutation": "tombola.arrays",
+    "shuffle": "tombola.arrays",
+    "shuffled": "tombola.arrays",
+    "Batch": "tombola.stream",
+    "Reading": "tombola.stream",
+    "Stream": "tombola.stream",
+    "Writer": "tombola.formats",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'tombola' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -21,7 +21,7 @@ class Permutation:
 
     def find_one(self, j: int) -> int: ...
 
-    def at(self, indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+    def at(self, inputs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
     def find(self, values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
@@ -31,9 +31,6 @@ class Line:
     """Shards end to end in a keyed order, cut into lanes."""
 
     def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lanes: int, home_key: int, threads: int) -> None: ...
-
-    @property
-    def parts(self) -> int: ...
 
 class LaneEpoch:
     """One epoch of the lanes order."""
@@ -50,6 +47,112 @@ class LaneEpoch:
         """
         (lane, unit, record begin, record end, first position, last position), one entry a visit.
         """
+
+def deal_fractions(sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], total: int, granularity: int, key: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    How many records each shard gives to a fractional repeat of so many in all.
+    """
+
+class Units:
+    """The line of all repeats of all shards, the fractional ones included."""
+
+    def __init__(self, unit_start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unit_shard: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unit_whole: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], shard_start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], key: int) -> None: ...
+
+    def at(self, on_line: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    def find_in_fraction(self, shard: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+def chairman(weights: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    A sequence of sum(weights) streams, each within one of its share in every prefix.
+    """
+
+def spread_phases(sequence: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lanes: int) -> tuple[int, int]:
+    """
+    (multiplier, bound of the error over all lanes × length) of the best way to start lanes along a sequence.
+    """
+
+def phases(multiplier: int, length: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+class Weave:
+    """Streams woven together lane by lane."""
+
+    def __init__(self, lanes: int, run: int, block: int, epoch_records: int, lengths: Sequence[int]) -> None: ...
+
+    def add_segment(self, grid: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: int, stride: int, start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], phase: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], column: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], carry: bool) -> None: ...
+
+    def set_shards(self, stream: int, first_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], record_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: int) -> None: ...
+
+    def map(self, positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], pass_: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+    def unmap(self, stream: int, lane: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], place: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+    def counts(self, epoch: int, position: int, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+    def to_records(self, stream: int, values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+    def slice(self, start: int, step: int, epoch: int, sources: Sequence[tuple[Sequence[int], Sequence[LaneEpoch]]], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
+
+class Bitmap:
+    """A bitmap of records that counts and finds them."""
+
+    def __init__(self, words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def rank(self, places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """How many bits are set before each place."""
+
+    def select(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None:
+        """The places of the set bits with these numbers."""
+
+def digest(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+    """A digest of bytes as two 64-bit words, against accidents."""
+
+class MdsShard:
+    """
+    The bytes of an MDS shard and the sizes of its columns, -1 for variable ones.
+    """
+
+    def __init__(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Sequence[int], schema: int) -> None: ...
+
+    @property
+    def records(self) -> int: ...
+
+def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int) -> tuple[int, int, list[tuple[object, object]]]:
+    """
+    (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
+    """
+
+def map_file(descriptor: int, bytes: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+    """
+    An open file as read-only memory; the descriptor may be closed at once.
+    """
+
+def filesystem_magic(descriptor: int) -> int:
+    """
+    The kernel's magic number of the file system an open file is on; 0 where there is none.
+    """
+
+class BatchTally:
+    """What batches are made of, counted in one pass."""
+
+    def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, readers: int, run: int, window_batches: int, gap: int) -> None: ...
+
+    def add(self, first: int, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """
+        Rows of out: same-shard pairs, distinct shards, shards new in the window; pairs and distinct shards within ranks, summed over them; pairs within the worst rank.
+        """
+
+    def stretches(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]: ...
+
+    def worst_gap(self, positions: int) -> int: ...
+
+def label_batches(labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], batch_size: int, classes: int, watched: int, entropy: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], out: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Entropy in nats, pairs of equal labels and rows with the watched label, of each batch.
+    """
 
 class Pcg64:
     """The draws of NumPy's default_rng(seed), as NumPy 2.1.3 makes them."""

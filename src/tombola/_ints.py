@@ -32,17 +32,35 @@ def integer(value: Any, what: str, low: int, high: int | None, error: type[Input
     return number
 
 
+def flat_array(values: IntsLike, what: str, error: type[InputError]) -> npt.NDArray[Any]:
+    """The values as an array of whole numbers of any width, or an error that says what they are instead."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise error(f"the {what}s are lists of unequal length; give an array of whole numbers") from None
+    if given.size and given.dtype.kind not in "iu":
+        wide = [v for v in given.reshape(-1).tolist() if isinstance(v, int) and not -(2**63) <= v < 2**63]
+        if given.dtype.kind in "Of" and wide:
+            raise error(f"{what} {wide[0]} is more than 64 bits can hold")
+        raise error(f"the {what}s have dtype {given.dtype}; they must be whole numbers")
+    return given
+
+
 def integers(values: IntsLike, what: str, end: int, error: type[InputError]) -> Ints:
     """The values as a C-contiguous int64 array, all in 0…end−1, or an error that names the first that is not."""
-    given = np.asarray(values)
+    given = flat_array(values, what, error)
     if given.size == 0:
         return np.empty(given.shape, np.int64)
-    if given.dtype.kind not in "iu":
-        raise error(f"{what} have dtype {given.dtype}; they must be whole numbers")
     low, high = int(given.min()), int(given.max())
     if low < 0 or high >= end:
-        raise error(f"{what} {low if low < 0 else high} is outside 0…{end - 1}")
+        bad = low if low < 0 else high
+        raise error(f"{what} {bad} is outside 0…{end - 1}" if end else f"{what} {bad} does not exist: there is none")
     return np.ascontiguousarray(given, np.int64)
+
+
+def check_threads(threads: Any, error: type[InputError]) -> int:
+    """A number of threads."""
+    return integer(threads, "threads", 1, 4096, error)
 
 
 def is_scalar(value: Any) -> bool:

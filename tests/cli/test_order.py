@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tombola.cli import main
-from tombola.order import Lanes, Layout, Order, Sequential
+from tombola.order import Lanes, Layout, Order, Sequential, make_spec
 from tombola.plan import Plan, World
 
 
@@ -63,6 +63,16 @@ def test_head(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "2,3", "--head", "0")["positions"] == []
 
 
+def test_the_summary_of_an_epoch_that_is_not_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["8x50+4x50", "--order", "concatenation", "--option", 'takes=[{},{"repeat":2.5}]']
+    found = printed(capsys, *words)
+    assert (found["records"], found["epoch_records"]) == (600, 900)
+    assert main(["order", *words]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["records", "600"] in lines
+    assert ["epoch", "900", "positions"] in lines
+
+
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["200x50", "--lanes", "16", "--ranks", "8", "--nodes", "2", "--batch-size", "64", "--seed", "1"]
     found = printed(capsys, *words)
@@ -108,6 +118,38 @@ def test_layout_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     assert printed(capsys, str(tmp_path / name), *words) == printed(capsys, LAYOUT, *words)
 
 
+def test_the_folder_of_a_dataset_is_a_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "vectors" / "mosaic_formats" / "mds_raw"
+    manifest = json.loads((folder / "index.json").read_text())
+    for word in (folder, folder / "index.json"):
+        main(["order", str(word), "--batch-size", "2", "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["shards"] == len(manifest["shards"])
+        assert found["records"] == sum(shard["samples"] for shard in manifest["shards"])
+
+
+def test_streams_and_what_combines_them(capsys: pytest.CaptureFixture[str]) -> None:
+    layout = Layout.joined([Layout.equal(30, 20), Layout([50, 70])])
+    base = {"order": "lanes", "lanes": 4}
+    for name, options, words in (
+        ("mixture", {"weights": [3, 1], "base": base}, ["--ranks", "2"]),
+        ("concatenation", {"takes": [{"repeat": 1.5}, {}], "base": base}, []),
+        ("stratified", {"batch_size": 8, "combination": {"order": "mixture", "weights": [1, 1], "base": base}}, []),
+        ("device_per_stream", {"run": 5, "combination": base}, ["--ranks", "4", "--batch-size", "40"]),
+        ("subset", {"kept": [3, 5, 8, 600], "base": base}, []),
+    ):
+        chosen = [word for key, value in options.items() for word in ("--option", f"{key}={json.dumps(value)}")]
+        command = ["30x20+50,70", "--order", name, *chosen, "--seed", "4", *words]
+        order = make_spec(name, **options).over(layout, seed=4)
+        found = printed(capsys, *command, "--head", "4")["positions"]
+        assert [entry["record"] for entry in found] == order.slice(0, 4).tolist()
+        assert [entry["lane"] for entry in found] == order.lane_of(np.arange(4)).tolist()
+        summary = printed(capsys, *command)
+        assert (summary["records"], summary["shards"], summary["order"]) == (720, 32, name)
+        plan = Plan(order, World(ranks=int(words[1]) if words else 1), summary["batch_size"])
+        assert summary["locality_first"] == plan.locality().first
+
+
 def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "5x2", "--order", "sequential", "--ranks", "3")
     assert (found["batch_size"], found["batches"]) == (9, 1)
@@ -118,7 +160,18 @@ def test_a_small_dataset_has_a_batch_size_that_fits(capsys: pytest.CaptureFixtur
     ("words", "named"),
     [
         (["10x0"], "holds no records"),
+        (["10x5+10*2"], "'10*2' is not understood"),
+        (["10x5+10x5", "--order", "mixture", "--option", "weights=[1,0,1]"], "3 weights for 2 streams"),
+        (["10x5", "--order", "subset", "--option", "kept=none.npz"], "none.npz"),
         (["10*10"], "10*10"),
+        (["4294967295x1"], "more than the 100000000 shards"),
+        ([f"{'9' * 5000}x1"], "a number of 5000 digits"),
+        ([f"1x{'9' * 5000}"], "a number of 5000 digits"),
+        ([f"5,{'9' * 5000}"], "a number of 5000 digits"),
+        ([f"5,-{'9' * 5000}"], "digits"),
+        (["5,9999999999999999999"], "a number of 19 digits"),
+        (["2x4611686018427387904"], "more than 2^62"),
+        (["\u0663x\u0663"], "is not understood"),
         (["5,-1,3"], "shard 1 has -1 records"),
         (["no/such/file.json"], "no/such/file.json"),
         (["10x10", "--order", "nope"], "known are"),
@@ -150,6 +203,36 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[s
     assert err.startswith("tombola: error: ")
     assert err.count("\n") == 1
     assert named in err
+
+
+def test_a_layout_file_with_long_numbers_or_deep_lists_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "sizes.json"
+    for text in (f"[{'9' * 5000}]", "[" * 10**6, "[5, null]", '{"sizes": [5]}', "[5, [6]]", "[5, 6.5]"):
+        path.write_text(text)
+        assert main(["order", str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("tombola: error: ")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS does nothing elsewhere")
+@pytest.mark.parametrize("limit_bytes", [3 * 10**8, 2 * 10**9])
+def test_too_little_memory_is_one_line(limit_bytes: int) -> None:
+    """Whether NumPy or the core runs out first."""
+    program = f"""
+import resource, sys
+from tombola.cli import main
+held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (held + {limit_bytes},) * 2)
+sys.exit(main(["order", "99999999x1", "--at", "0", "--json"]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 2
+    assert run.stderr.startswith("tombola: error: there is not enough memory")
+    assert run.stderr.count("\n") == 1
 
 
 def test_json_needs_no_rich_and_tables_say_what_is_missing(tmp_path: Path) -> None:

@@ -99,10 +99,15 @@ def test_seeds_are_keys_not_sums() -> None:
         (lambda: Permutation(True, 1), "True"),
         (lambda: Permutation(3, "x"), "seed is 'x'"),  # type: ignore[arg-type]
         (lambda: Permutation(3, 1, 2.5), "purpose word is 2.5"),  # type: ignore[arg-type]
-        (lambda: Permutation(3, 1).at(3), "index is 3"),
-        (lambda: Permutation(3, 1).at(-1), "index is -1"),
-        (lambda: Permutation(3, 1).at([0, 3]), "index 3 is outside 0…2"),
-        (lambda: Permutation(3, 1).at([0.5]), "float64"),
+        (lambda: Permutation(3, 1).at(3), "position is 3"),
+        (lambda: Permutation(3, 1).at(-1), "position is -1"),
+        (lambda: Permutation(3, 1).at([0, 3]), "position 3 is outside 0…2"),
+        (lambda: Permutation(3, 1).at([0.5]), "the positions have dtype float64"),
+        (lambda: Permutation(3, 1).at([2**70]), "position 1180591620717411303424 is more than 64 bits can hold"),
+        (lambda: Permutation(3, 1).at([[1], [2, 0]]), "lists of unequal length"),
+        (lambda: Permutation(3, 1).at([0], threads=0), "threads is 0"),
+        (lambda: Permutation(3, 1).at([0], threads=None), "threads is None"),  # type: ignore[call-overload]
+        (lambda: Permutation(3, 1).slice(0, 1, threads=2**40), "threads is"),
         (lambda: Permutation(3, 1).find(7), "value is 7"),
         (lambda: Permutation(3, 1).find([-7]), "value -7"),
         (lambda: Permutation(3, 1).slice(2, 1), "start is 2"),

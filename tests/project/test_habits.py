@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.project._sources import modules, room
+from tests.project._sources import PACKAGE, ROOT, modules, room
+
+NATIVE = sorted(path for end in ("hpp", "cpp") for path in (ROOT / "native").rglob(f"*.{end}"))
+STUBS = sorted(PACKAGE.rglob("*.pyi"))
 
 ENVIRONMENT = {"tombola.plan._world"}
 # The only files that may import inside a function: the doors to optional dependencies.
-DOORS = {"tombola.arrays._gpu", "tombola.plan._world", "tombola.cli._table"}
+DOORS = {"tombola.arrays._gpu", "tombola.plan._world", "tombola.cli._table", "tombola.quality._table"}
 GENERATORS = {"BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng"}
 # Each of these means two things in this field already.
 TABOO = re.compile(r"(^|_)(index|indexes|indices|chunks?|splits?|partitions?)(_|$)|(Index|Chunk|Split|Partition)")
@@ -46,6 +50,21 @@ def habits(module: str, source: str) -> Iterator[str]:
                 yield f"{where} the name {name}"
 
 
+def native_words(text: str) -> Iterator[str]:
+    """The taboo identifiers in a text of C++; those of the standard library and of nanobind are not ours."""
+    # First the comments and strings, in one pass: each may hold what looks like the other. "name"_a is a name.
+    code = re.sub(
+        r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"(_a\b)?',
+        lambda found: found[0] if found[2] else " ",
+        text,
+        flags=re.DOTALL,
+    )
+    code = re.sub(r"\b(std|nb|nanobind)(::\w+)+", " ", code)
+    for name in re.findall(r"[A-Za-z_]\w*", code):
+        if TABOO.search(name):
+            yield f"the name {name}"
+
+
 def defined(node: ast.AST) -> Iterator[str]:
     """The names that a node gives to something."""
     match node:
@@ -60,6 +79,46 @@ def defined(node: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("module", modules())
 def test_no_bad_habits(module: str) -> None:
     assert list(habits(module, modules()[module].read_text())) == []
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_native_names(path: Path) -> None:
+    assert list(native_words(path.read_text())) == []
+
+
+@pytest.mark.parametrize("path", STUBS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_of_stubs(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    assert sum(isinstance(node, ast.FunctionDef) for node in nodes) > 10
+    assert [name for node in nodes for name in defined(node) if TABOO.search(name)] == []
+
+
+def test_there_are_native_files_and_stubs() -> None:
+    assert {path.parent.name for path in NATIVE} == {"bindings", "src", "tests"}
+    assert [path.name for path in STUBS] == ["_core.pyi"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("int index = 0; // chunk", ["index"]),
+        ("for (int i = 0;; ++i) f(part_index, i);", ["part_index"]),
+        ("struct ChunkStore {};", ["ChunkStore"]),
+        ('m.def("at", &at, "indices"_a, "out"_a);', ["indices"]),
+        ('f("x"_a, chunk, "y"_a);', ["chunk"]),
+        ("template <class T> void split(T) {}", ["split"]),
+        ('f("// no comment"); int chunks;', ["chunks"]),
+        ('/* a " in here */ int chunk; /* " */', ["chunk"]),
+        ("std::make_index_sequence<3>{}; nb::detail::index_of(x); sum += std::size(index_);", ["index_"]),
+        ("// the index of a chunk", []),
+        ("/* split\n partition */ int x;", []),
+        ('throw std::invalid_argument("no \\" such index");', []),
+        ('auto text = R"(the index "of" a chunk)";', []),
+        ("reindexed(indexer, splitting);", []),
+    ],
+)
+def test_each_native_word_is_found(text: str, found: list[str]) -> None:
+    assert list(native_words(text)) == [f"the name {name}" for name in found]
 
 
 @pytest.mark.parametrize(

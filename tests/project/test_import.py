@@ -9,7 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-import tombola
+import tombola.errors
+import tombola.order
 
 PROGRAM = """
 import importlib, json, sys
@@ -30,7 +31,17 @@ def third_party(room: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "room",
-    ["tombola", "tombola.errors", "tombola.order", "tombola.plan", "tombola.arrays", "tombola.cli", "tombola.testing"],
+    [
+        "tombola",
+        "tombola.errors",
+        "tombola.order",
+        "tombola.stores",
+        "tombola.formats",
+        "tombola.plan",
+        "tombola.arrays",
+        "tombola.cli",
+        "tombola.testing",
+    ],
 )
 def test_brings_only_numpy(room: str) -> None:
     assert third_party(room) <= {"tombola", "numpy"}
@@ -42,3 +53,30 @@ def test_the_measure_works() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert tombola.__version__ == version("tombola")
+
+
+LATER = """
+import json, sys
+import tombola.order as order
+from tombola.order import _order
+early = sorted(name for name in sys.modules if name.startswith("tombola.order._"))
+missing = [name for name in order.order_names() if name not in _order._REGISTRY]
+for name in order.__all__:
+    getattr(order, name)
+for name in set(_order._LATER.values()):
+    __import__(name)
+print(json.dumps([early, sorted(missing), sorted(_order._LATER), sorted(_order._REGISTRY), list(order.order_names())]))
+"""
+
+
+def test_orders_that_few_programs_use_are_loaded_when_asked_for() -> None:
+    run = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, timeout=60, check=True)
+    early, missing, later, registered, names = json.loads(run.stdout)
+    assert "tombola.order._mixture" not in early
+    assert missing == later  # what is promised by name but not loaded is exactly what loads later …
+    assert registered == names  # … and after that every name is there, and none besides
+
+
+def test_a_name_that_loads_later_is_taken_all_the_same() -> None:
+    with pytest.raises(tombola.errors.OrderError, match="belongs to tombola already"):
+        tombola.order.register("mixture")(tombola.order.Global)

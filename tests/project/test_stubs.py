@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-import pytest
+from nanobind.stubgen import StubGen
 
 from tests.project._sources import PACKAGE
 
 
 def test_core_stub_is_current() -> None:
-    stubgen = pytest.importorskip("nanobind.stubgen")
-    stubs = stubgen.StubGen(importlib.import_module("tombola._core"))
+    stubs = StubGen(importlib.import_module("tombola._core"))
     stubs.put(importlib.import_module("tombola._core"))
     assert (PACKAGE / "_core.pyi").read_text() == stubs.get(), "run: make stubs"

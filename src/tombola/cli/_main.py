@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tombola.cli import _order, _shuffle
+from tombola.cli import _cat, _head, _info, _order, _score, _shuffle, _verify, _where
 from tombola.errors import TombolaError
 
 # Each has add(commands), which sets `run` as the default of its parser.
-_COMMANDS = (_order, _shuffle)
+_COMMANDS = (_info, _head, _cat, _verify, _where, _order, _score, _shuffle)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -22,7 +22,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code: 0, or 2 when the input makes no sense.
+    """Runs a command; gives its exit code: 0, 1 when data is found to be
+    damaged, or 2 when the input makes no sense.
 
     >>> main(["order", "2x8", "--lanes", "2", "--find", "3", "--json"])  # doctest: +ELLIPSIS
     {"positions": [{"position": ..., "record": 3, "shard": 0, ...}]}
@@ -42,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except TombolaError as error:
         print(f"tombola: error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        what = f": {error}" if str(error) else ""
+        print(f"tombola: error: there is not enough memory{what}; ask for fewer shards or positions", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # `tombola … | head` closed the pipe: that is no failure, but Python would complain once more at exit.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
 from tombola.cli._table import print_pairs, print_rows
 from tombola.errors import OrderError
@@ -23,7 +24,10 @@ def add(commands: Any) -> None:
     """Adds the command to the parser."""
     parser = commands.add_parser("order", allow_abbrev=False, help="show what an order does", description=__doc__)
     parser.add_argument("layout", metavar="LAYOUT", help=HELP)
-    parser.add_argument("--order", default="lanes", metavar="NAME", help=f"one of {', '.join(order_names())}")
+    parser.add_argument(
+        "--order", default="lanes", metavar="NAME", help=f"{', '.join(order_names())}, or one of your own"
+    )
+    add_import(parser)
     parser.add_argument("--lanes", type=int, help="how many lanes are read side by side")
     parser.add_argument("--window", type=int, help="mix this many shards of a lane")
     parser.add_argument(
@@ -46,6 +50,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    import_modules(arguments.imports)
     plan, epoch = _plan(arguments), arguments.epoch
     order = plan.order
     if arguments.at is not None:
@@ -64,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    options = dict(_option(text) for text in arguments.option)
+    options = dict(parse_option(text) for text in arguments.option)
     for name in ("lanes", "window"):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
@@ -76,7 +81,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     return Plan(order, world, size, tail=arguments.tail)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def parse_option(text: str) -> tuple[str, Any]:
+    """An option of an order, as `name=value`; the value is JSON where it can be read as such."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise OrderError(f"the option {text!r} is not understood; write --option name=value")
@@ -108,7 +114,7 @@ def _position(plan: Plan, position: int, epoch: int) -> dict[str, int | None]:
         "record": record,
         "shard": int(shard[0]),
         "place": int(place[0]),
-        "lane": position % order.lanes,
+        "lane": position // order.run % order.lanes,
         "step": where.step,
         "rank": where.rank,
         "row": where.row,
@@ -131,6 +137,7 @@ def _print_summary(plan: Plan, epoch: int, *, as_json: bool) -> None:
         [
             ("records", summary["records"]),
             ("shards", summary["shards"]),
+            ("epoch", f"{summary['epoch_records']:,} positions"),
             ("order", f"{described}, seed {summary['seed']}"),
             ("lanes", summary["lanes"]),
             ("open shards", f"{summary['open_shards_max']} at most, {summary['open_shards_mean']:.1f} on average"),
@@ -157,6 +164,7 @@ def _summary(plan: Plan, epoch: int) -> dict[str, Any]:
         "options": order.spec.options(),
         "seed": order.seed,
         "epoch": epoch,
+        "epoch_records": len(order),
         "lanes": order.lanes,
         "open_shards_max": open_max,
         "open_shards_mean": open_mean,

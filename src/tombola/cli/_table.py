@@ -41,3 +41,14 @@ def _print(columns: Sequence[tuple[str, Any]], rows: Sequence[Sequence[str]], *,
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console(highlight=False).print(table)
+
+
+def print_plain(thing: object) -> None:
+    """Something that knows how rich should show it."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        raise MissingExtra(
+            "tables need the package rich, which is not installed; use --json, or pip install 'tombola[cli]'"
+        ) from None
+    Console(highlight=False).print(thing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +18,7 @@ from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
 LANES_DEFAULT = 64
 # A lane keeps its records in every epoch (homes="fixed"), so a default lane should have some to shuffle.
 _LANE_RECORDS_LEAST = 4
-_LANES_MAX = 2**31 - 1
+_LANES_MAX = 2**24  # their tables take some 50 bytes a lane
 _EPOCHS_KEPT = 2  # the one being read and the one being prepared
 
 
@@ -70,10 +69,10 @@ class Lanes(OrderSpec):
     def __post_init__(self) -> None:
         for name in ("lanes", "window"):
             if getattr(self, name) is not None:
-                integer(getattr(self, name), name, 1, _LANES_MAX, OrderError)
+                object.__setattr__(self, name, integer(getattr(self, name), name, 1, _LANES_MAX, OrderError))
         for name in ("radius_records", "memory_bytes", "record_bytes", "window_records"):
             if getattr(self, name) is not None:
-                integer(getattr(self, name), name, 1, 2**62, OrderError)
+                object.__setattr__(self, name, integer(getattr(self, name), name, 1, 2**62, OrderError))
         ways = [name for name in ("lanes", "radius_records", "memory_bytes") if getattr(self, name) is not None]
         if len(ways) > 1:
             raise OrderError(f"{' and '.join(ways)} each decide the number of lanes; give one of them")
@@ -88,7 +87,7 @@ class Lanes(OrderSpec):
 
     def over(self, layout: Layout, *, seed: int = 0) -> Order:
         """The order over a layout with a seed; the number of lanes becomes a plain integer."""
-        return _LanesOrder(self, layout, seed)
+        return LanesOrder(self, layout, seed)
 
     def _resolved(self, layout: Layout) -> Lanes:
         return Lanes(
@@ -132,50 +131,57 @@ class Lanes(OrderSpec):
         if fit < min(each, filled):
             raise OrderError(
                 f"memory_bytes is {memory_bytes}, but one lane needs {int(largest[:each].sum()) * record_bytes} bytes "
-                f"to hold its {each} largest shard(s); give more memory or write smaller shards"
+                f"to hold its {min(each, filled)} largest shard(s); give more memory or write smaller shards"
             )
         return fit // each if fit < filled else filled
 
 
-class _LanesOrder(Order):
+class LanesOrder(Order):
+    """What `Lanes.over` makes."""
+
     _spec: Lanes
 
     def __init__(self, spec: Lanes, layout: Layout, seed: int) -> None:
         super().__init__(spec, layout, seed)
         self._spec = spec._resolved(layout)
         self.lanes = self._spec.lanes or 1
-        self._lock = threading.Lock()
         self._home_line: _core.Line | None = None
         self._epochs: dict[int, _core.LaneEpoch] = {}
 
     def _epoch(self, epoch: int) -> _core.LaneEpoch:
-        """The tables of an epoch: O(shards), made on first use, the last two kept."""
-        with self._lock:
-            made = self._epochs.pop(epoch, None)
-            if made is None:
-                spec, seed = self._spec, self._seed
-                made = _core.LaneEpoch(
-                    self._line(epoch),
-                    parts_key=derive_key(seed, "lanes/parts", epoch),
-                    records_key=derive_key(seed, "lanes/records", epoch),
-                    window_key=derive_key(seed, "lanes/window", epoch),
-                    phase_key=derive_key(seed, "lanes/phase", epoch),
-                    window_shards=spec.window or 0,
-                    window_records=spec.window_records or 0,
-                    spread_phases=spec.phase == "spread",
-                    threads=THREADS,
-                )
-            while len(self._epochs) >= _EPOCHS_KEPT:
-                self._epochs.pop(next(iter(self._epochs)))
-            self._epochs[epoch] = made
-            return made
+        """The tables of an epoch: O(shards), made on first use, the last two kept.
+
+        No lock, which a fork could leave held: the dictionary is only ever replaced, never changed. Two threads that
+        want a new epoch at once both make it.
+        """
+        made = self._epochs.get(epoch)
+        if made is None:
+            spec, seed = self._spec, self._seed
+            made = _core.LaneEpoch(
+                self._line(epoch),
+                parts_key=derive_key(seed, "lanes/parts", epoch),
+                records_key=derive_key(seed, "lanes/records", epoch),
+                window_key=derive_key(seed, "lanes/window", epoch),
+                phase_key=derive_key(seed, "lanes/phase", epoch),
+                window_shards=spec.window or 0,
+                window_records=spec.window_records or 0,
+                spread_phases=spec.phase == "spread",
+                threads=THREADS,
+            )
+            kept = [*self._epochs.items(), (epoch, made)]
+            self._epochs = dict(kept[-_EPOCHS_KEPT:])
+        return made
 
     def _line(self, epoch: int) -> _core.Line:
-        if self._home_line is None or self._spec.homes == "fresh":
-            word = (epoch,) if self._spec.homes == "fresh" else ()
-            key = derive_key(self._seed, "lanes/home", *word)
-            self._home_line = _core.Line(self._layout.filled_starts, self.lanes, key, THREADS)
-        return self._home_line
+        if self._spec.homes == "fresh":
+            return self._new_line(derive_key(self._seed, "lanes/home", epoch))
+        line = self._home_line
+        if line is None:
+            line = self._home_line = self._new_line(derive_key(self._seed, "lanes/home"))
+        return line
+
+    def _new_line(self, key: int) -> _core.Line:
+        return _core.Line(self._layout.filled_starts, self.lanes, key, THREADS)
 
     def _at(self, positions: Ints, epoch: int) -> Ints:
         out = np.empty_like(positions)

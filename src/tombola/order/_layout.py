@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tombola._ints import Ints, IntsLike, integer, integers
+from tombola._ints import Ints, IntsLike, flat_array, integer, integers
 from tombola.errors import LayoutError
 
 _RECORDS_MAX = 2**62
@@ -29,11 +30,9 @@ class Layout:
     """
 
     def __init__(self, sizes: IntsLike, *, streams: IntsLike | None = None) -> None:
-        given = np.asarray(sizes)
+        given = flat_array(sizes, "shard size", LayoutError)
         if given.ndim != 1:
-            raise LayoutError(f"records per shard have {given.ndim} dimensions; give a flat list or array")
-        if given.size and given.dtype.kind not in "iu":
-            raise LayoutError(f"records per shard have dtype {given.dtype}; they must be whole numbers")
+            raise LayoutError(f"the shard sizes have {given.ndim} dimensions; give a flat list or array")
         if given.size > _SHARDS_MAX:
             raise LayoutError(f"{given.size} shards are more than the {_SHARDS_MAX} a layout can hold")
         starts = np.zeros(given.size + 1, np.int64)
@@ -41,7 +40,7 @@ class Layout:
         if given.size:
             low, high = int(given.min()), int(given.max())
             if low < 0:
-                raise LayoutError(f"shard {int(given.argmin())} has {low} records; a size cannot be negative")
+                raise LayoutError(f"shard {int(given.argmin())} has {low} records; give 0 for an empty shard")
             # The float sum guards the exact one against wrapping round; most layouts cannot.
             if high * given.size > _RECORDS_MAX and float(given.sum(dtype=np.float64)) > 1.001 * _RECORDS_MAX:
                 raise LayoutError(f"the shards hold more than 2^62 = {_RECORDS_MAX} records")
@@ -69,6 +68,33 @@ class Layout:
         count = integer(shards, "shards", 0, _SHARDS_MAX, LayoutError)
         size = integer(records_per_shard, "records_per_shard", 0, _RECORDS_MAX, LayoutError)
         return cls(np.full(count, size, np.int64))
+
+    @classmethod
+    def joined(cls, layouts: Sequence[Layout]) -> Layout:
+        """Several datasets as the streams of one: the records of each come after those of the ones before it.
+
+        A part that has streams of its own keeps them, numbered on.
+
+        >>> layout = Layout.joined([Layout([5, 5]), Layout([3])])
+        >>> layout.records, layout.streams.tolist()
+        (13, [0, 0, 1])
+        """
+        streams, count = [np.empty(0, np.int64)], 0
+        for part in layouts:
+            if not isinstance(part, Layout):
+                raise LayoutError(f"a part is a {type(part).__name__}; joined takes a list of layouts")
+            own = np.zeros(part.shards, np.int64) if part.streams is None else part.streams
+            streams.append(own + count)
+            count += int(own.max(initial=0)) + 1
+        sizes = [np.empty(0, np.int64), *(part.sizes for part in layouts)]
+        return cls(np.concatenate(sizes), streams=np.concatenate(streams))
+
+    @classmethod
+    def _of_units(cls, sizes: Ints) -> Layout:
+        """A layout whose empty shards count as filled: they keep their place among the others."""
+        layout = cls(sizes)
+        layout._all_filled = True
+        return layout
 
     @property
     def shards(self) -> int:
@@ -102,7 +128,7 @@ class Layout:
 
     @cached_property
     def filled_starts(self) -> Ints:
-        """`starts` without the empty shards: strictly increasing."""
+        """`starts` without the empty shards."""
         if self.filled is None:
             return self._starts
         kept = np.append(self._starts[self.filled], self._starts[-1])

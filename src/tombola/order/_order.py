@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
@@ -46,9 +47,9 @@ class Order(ABC):
     follows, slowly, and may be overridden for speed.
     """
 
-    #: Paths through the epoch that are read side by side; position t belongs to lane t mod lanes.
+    #: Paths through the epoch that are read side by side; position t belongs to lane (t div run) mod lanes.
     lanes: int = 1
-    #: Consecutive positions that belong to one rank.
+    #: Consecutive positions that belong to one lane, and to one rank.
     run: int = 1
     #: The global batch size this order is bound to; None when any will do.
     batch_size: int | None = None
@@ -89,7 +90,7 @@ class Order(ABC):
             "shards": self._layout.shards,
             "records": self._layout.records,
             "order": self._spec.name,
-            "options": self._spec.options(),
+            "options": _without_paths(self._spec.options()),
             "seed": self._seed,
         }
 
@@ -139,12 +140,16 @@ class Order(ABC):
 
     # ---- for readers
 
+    def lane_of(self, positions: Ints) -> Ints:
+        """The lane of each position."""
+        return positions // self.run % self.lanes
+
     def visits(self, epoch: int = 0) -> Visits:
         """When each part of each shard is needed. This version reads the whole epoch: O(records)."""
         records = self._slice(0, len(self), 1, check_epoch(epoch))
         shard, _ = self._layout.locate(records)
         positions = np.arange(len(self), dtype=np.int64)
-        lane = positions % self.lanes
+        lane = self.lane_of(positions)
         # One group per (lane, shard), its positions rising because lexsort is stable.
         by = np.lexsort((positions, shard, lane))
         fresh = np.append(True, (np.diff(lane[by]) != 0) | (np.diff(shard[by]) != 0))
@@ -177,6 +182,13 @@ class Order(ABC):
         return (_rebuild, (self._spec, self._layout, self._seed))
 
 
+def _without_paths(options: Any) -> Any:
+    """The options without the paths of files that have a digest: a file that has moved is still the same order."""
+    if isinstance(options, dict):
+        return {k: _without_paths(v) for k, v in options.items() if k != "path" or "digest" not in options}
+    return [_without_paths(value) for value in options] if isinstance(options, list) else options
+
+
 def _rebuild(spec: OrderSpec, layout: Layout, seed: int) -> Order:
     return spec.over(layout, seed=seed)
 
@@ -193,10 +205,22 @@ class OrderSpec(ABC):
 
     def options(self) -> dict[str, Any]:
         """The options as plain JSON."""
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
 
 
 _REGISTRY: dict[str, type[OrderSpec]] = {}
+# Orders of ours whose file is loaded when the name is first asked for.
+_LATER = {
+    "concatenation": "tombola.order._concatenation",
+    "device_per_stream": "tombola.order._batching",
+    "mixture": "tombola.order._mixture",
+    "passes": "tombola.order._passes",
+    "per_stream": "tombola.order._batching",
+    "stratified": "tombola.order._batching",
+    "subset": "tombola.order._subset",
+    **{f"mosaic/{name}": "tombola.order.mosaic" for name in ("naive", "py1b", "py1br", "py1e", "py1s", "py2s")},
+}
 _Spec = TypeVar("_Spec", bound=type[OrderSpec])
 
 
@@ -205,6 +229,8 @@ def register(name: str) -> Callable[[_Spec], _Spec]:
 
     def add(spec: _Spec) -> _Spec:
         taken = _REGISTRY.get(name)
+        if name in _LATER and not spec.__module__.startswith(_LATER[name]):
+            raise OrderError(f"the order name {name!r} belongs to tombola already; choose another")
         if taken is not None and taken.__qualname__ != spec.__qualname__:
             raise OrderError(f"the order name {name!r} belongs to {taken.__qualname__} already; choose another")
         spec.name = name
@@ -220,7 +246,7 @@ def order_names() -> tuple[str, ...]:
     >>> "lanes" in order_names()
     True
     """
-    return tuple(sorted(_REGISTRY))
+    return tuple(sorted({*_REGISTRY, *_LATER}))
 
 
 def make_spec(name: str, **options: Any) -> OrderSpec:
@@ -229,14 +255,19 @@ def make_spec(name: str, **options: Any) -> OrderSpec:
     >>> make_spec("lanes", lanes=16).options()["lanes"]
     16
     """
+    if name in _LATER and name not in _REGISTRY:
+        import_module(_LATER[name])
     spec = _REGISTRY.get(name)
     if spec is None:
         raise OrderError(f"there is no order named {name!r}; known are {', '.join(order_names())}")
-    known = {field.name for field in dataclasses.fields(spec)}
+    known = {field.name: field for field in dataclasses.fields(spec) if field.init}
     for option in options:
         if option not in known:
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"
             raise OrderError(f"the order {name!r} has no option {option!r}; {has}")
+    for option, field in known.items():
+        if option not in options and field.default is field.default_factory is dataclasses.MISSING:
+            raise OrderError(f"the order {name!r} needs the option {option!r}")
     return spec(**options)
 
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 
 from tombola import _core
-from tombola._ints import THREADS, Ints, IntsLike, integer, integers, is_scalar
+from tombola._ints import THREADS, Ints, IntsLike, check_threads, integer, integers, is_scalar
 from tombola.errors import OrderError
 from tombola.order._keys import check_seed, derive_key
 
@@ -61,10 +61,10 @@ class Permutation:
     def at(self, i: IntsLike, *, threads: int = THREADS) -> int | Ints:
         """Where i goes: a whole number for a whole number, an array for an array."""
         if is_scalar(i):
-            return self._core.at_one(integer(i, "index", 0, self.n - 1, OrderError))
-        given = integers(i, "index", self.n, OrderError)
+            return self._core.at_one(integer(i, "position", 0, self.n - 1, OrderError))
+        given = integers(i, "position", self.n, OrderError)
         out = np.empty_like(given)
-        self._core.at(given.reshape(-1), out.reshape(-1), threads)
+        self._core.at(given.reshape(-1), out.reshape(-1), check_threads(threads, OrderError))
         return out
 
     @overload
@@ -77,7 +77,7 @@ class Permutation:
             return self._core.find_one(integer(j, "value", 0, self.n - 1, OrderError))
         given = integers(j, "value", self.n, OrderError)
         out = np.empty_like(given)
-        self._core.find(given.reshape(-1), out.reshape(-1), threads)
+        self._core.find(given.reshape(-1), out.reshape(-1), check_threads(threads, OrderError))
         return out
 
     def slice(self, start: int, stop: int, *, threads: int = THREADS) -> Ints:
@@ -85,5 +85,5 @@ class Permutation:
         stop = integer(stop, "stop", 0, self.n, OrderError)
         start = integer(start, "start", 0, stop, OrderError)
         out = np.empty(stop - start, np.int64)
-        self._core.run(start, out, threads)
+        self._core.run(start, out, check_threads(threads, OrderError))
         return out

@@ -13,8 +13,10 @@ True
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -107,21 +109,20 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
     home = (epoch,) if spec.homes == "fresh" else ()
     shards = starts.size - 1
     shard_at = SlowPermutation(shards, derive_key(seed, "lanes/home", *home)).at(np.arange(shards))
-    # The line: every record, shard after shard, and the place on the line each record's shard has.
+    # The line: every record, shard after shard, and where on it each shard begins and the last one ends.
     line = np.concatenate([np.arange(starts[s], starts[s + 1]) for s in shard_at])
-    place = np.repeat(np.arange(shards), np.diff(starts)[shard_at])
+    edges = np.append(0, np.cumsum(np.diff(starts)[shard_at]))
     parts_key, records_key, window_key, phase_key = (
         derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window", "phase")
     )
     mean = Fraction(spec.window_records or Fraction(total * (spec.window or 1), shards))
     out = np.empty(total, np.int64)
     begin = parts_before = 0
-    for lane in range(lanes):
+    for lane in line_order(lanes):
         end = begin + total // lanes + (lane < total % lanes)
-        borders = [begin, *(np.flatnonzero(np.diff(place[begin:end])) + begin + 1).tolist(), end]
-        parts = [line[a:b] for a, b in itertools.pairwise(borders)]
-        cut_head = begin > 0 and place[begin - 1] == place[begin]
-        cut_tail = end < total and place[end - 1] == place[end]
+        inner = edges[(edges > begin) & (edges < end)].tolist()  # twice the same where a shard is empty
+        parts = [line[a:b] for a, b in itertools.pairwise([begin, *inner, end])]
+        cut_head, cut_tail = begin not in edges, end not in edges
         slots = _slots(len(parts), bool(cut_head and cut_tail and len(parts) > 1), child(parts_key, lane))
         if spec.window is None and spec.window_records is None:
             ring = np.concatenate([_shuffled(parts[p], child(records_key, parts_before + p)) for p in slots])
@@ -133,6 +134,103 @@ def slow_lanes(order: Order, epoch: int) -> Ints:
         out[lane::lanes] = np.roll(ring, -phase)
         begin, parts_before = end, parts_before + len(parts)
     return out
+
+
+def line_order(lanes: int) -> list[int]:
+    """The lanes in the order in which their pieces lie on the line: by their numbers read backwards, bit by bit."""
+    width = (lanes - 1).bit_length()
+    return sorted(range(lanes), key=lambda lane: int(f"{lane:0{width}b}"[::-1], 2))
+
+
+def slow_lanes_at(order: Order, position: int, epoch: int) -> int:
+    """One position of the lanes order, as its definition says, in whole numbers of Python: O(shards), of any size.
+
+    >>> from tombola.order import Layout
+    >>> order = Lanes(lanes=8).over(Layout.equal(300, 2**53), seed=1)
+    >>> slow_lanes_at(order, 10**18, epoch=2) == order.at(10**18, epoch=2)
+    True
+    """
+    spec, seed = order.spec, order.seed
+    if not isinstance(spec, Lanes) or spec.lanes is None:
+        raise TypeError(f"{order!r} has no lanes")
+    starts, lanes, total = order.layout.filled_starts.tolist(), spec.lanes, len(order)
+    parts_key, records_key, window_key, phase_key = (
+        derive_key(seed, f"lanes/{purpose}", epoch) for purpose in ("parts", "records", "window", "phase")
+    )
+    home = (epoch,) if spec.homes == "fresh" else ()
+    shards = len(starts) - 1
+    shard_at = SlowPermutation(shards, derive_key(seed, "lanes/home", *home)).at(np.arange(shards)).tolist()
+    line = [0, *itertools.accumulate(starts[s + 1] - starts[s] for s in shard_at)]  # where each shard begins on it
+    # The pieces lie on the line one after the other; each border between two shards inside one makes one part more.
+    lane = position % lanes
+    lying = line_order(lanes)
+    pieces = [0, *itertools.accumulate(total // lanes + (c < total % lanes) for c in lying)]
+    piece = lying.index(lane)
+    begin, end = pieces[piece], pieces[piece + 1]
+    parts_before = sum(len(_borders(line, a, b)) - 1 for a, b in itertools.pairwise(pieces[: piece + 1]))
+    parts = list(itertools.pairwise(_borders(line, begin, end)))
+    seam = len(parts) > 1 and begin not in line and end not in line
+    slots = _slots(len(parts), seam, child(parts_key, lane))
+    sizes = [parts[p][1] - parts[p][0] for p in slots]
+    ring = [0, *itertools.accumulate(sizes)]
+    mean = Fraction(spec.window_records or Fraction(total * (spec.window or 1), shards))
+    place = (position // lanes + _phase(spec, lane, end - begin, mean, phase_key)) % (end - begin)
+    if spec.window or spec.window_records:
+        place = _mixed_at(spec, place, sizes, child(window_key, lane))
+    slot = bisect.bisect_right(ring, place) - 1
+    into = place - ring[slot]
+    if not (spec.window or spec.window_records):
+        into = _one(sizes[slot], child(records_key, parts_before + slots[slot]), into)
+    offset = parts[slots[slot]][0] + into
+    shard = bisect.bisect_right(line, offset) - 1
+    return int(starts[shard_at[shard]] + offset - line[shard])
+
+
+def _borders(line: list[int], begin: int, end: int) -> list[int]:
+    """The ends of a lane and the borders between shards inside it."""
+    return [begin, *line[bisect.bisect_right(line, begin) : bisect.bisect_left(line, end)], end]
+
+
+def _one(size: int, key: int, i: int) -> int:
+    return int(SlowPermutation(size, key).at(np.array([i]))[0])
+
+
+def _mixed_at(spec: Lanes, place: int, sizes: list[int], key: int) -> int:
+    """The place of a ring that is stored where a window reads `place`: back through both of its passes."""
+    length = sum(sizes)
+    around = _block_around(spec, sizes)
+    block, (a, b) = around(place)
+    middle = a + (b - a) // 2
+    if place < middle:
+        place += length if block == 0 else 0
+        block, (a, b) = around((a - 1) % length)
+        middle = a + (b - a) // 2
+    _, (c, d) = around(b % length)
+    size = (b - middle) + (d - c) // 2
+    place = (middle + _one(size, child(key, 2 * block + 1), place - middle)) % length
+    block, (a, b) = around(place)
+    return a + _one(b - a, child(key, 2 * block), place - a)
+
+
+def _block_around(spec: Lanes, sizes: list[int]) -> Callable[[int], tuple[int, tuple[int, int]]]:
+    """A function that gives the number and the bounds of the block in which a place lies."""
+    if not spec.window_records:
+        borders = _blocks(spec, sizes)
+
+        def by_shards(place: int) -> tuple[int, tuple[int, int]]:
+            block = bisect.bisect_right(borders, place) - 1
+            return block, (borders[block], borders[block + 1])
+
+        return by_shards
+    length = sum(sizes)
+    count = -(-length // spec.window_records)
+
+    def by_records(place: int) -> tuple[int, tuple[int, int]]:
+        block = place * count // length
+        block += (block + 1) * length // count <= place  # rounding down may have begun the next block before it
+        return block, (block * length // count, (block + 1) * length // count)
+
+    return by_records
 
 
 def _shuffled(values: Ints, key: int) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tombola.errors import CursorError
@@ -26,8 +27,30 @@ class Cursor:
     position: int
     #: Every change of the batch size since the start of the run, the first one included.
     batch_sizes: tuple[Change, ...]
-    #: What decides which record a position reads.
+    #: What decides which record a position reads. Read-only, whatever was given.
     fingerprint: Mapping[str, Any] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        try:
+            changes = tuple((_whole(e), _whole(p), _whole(b, 1)) for e, p, b in self.batch_sizes)
+            epoch, position = _whole(self.epoch), _whole(self.position)
+            if not isinstance(self.fingerprint, Mapping):
+                raise TypeError(f"the fingerprint is {self.fingerprint!r}")
+            fingerprint = frozen(self.fingerprint)
+        except (TypeError, ValueError) as problem:
+            raise CursorError(f"the cursor is damaged: {problem}") from None
+        if not changes:
+            raise CursorError("the cursor is damaged: it has no batch size")
+        for name, value in (
+            ("epoch", epoch),
+            ("position", position),
+            ("batch_sizes", changes),
+            ("fingerprint", fingerprint),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Cursor.from_dict, (self.to_dict(),))
 
     def to_dict(self) -> dict[str, Any]:
         """The cursor as plain JSON values."""
@@ -36,7 +59,7 @@ class Cursor:
             "epoch": self.epoch,
             "position": self.position,
             "batch_sizes": [list(change) for change in self.batch_sizes],
-            "fingerprint": dict(self.fingerprint),
+            "fingerprint": _thawed(self.fingerprint),
         }
 
     def to_json(self) -> str:
@@ -49,26 +72,22 @@ class Cursor:
         schema = values.get("tombola_cursor") if isinstance(values, Mapping) else None
         if schema is None:
             raise CursorError("this is not a cursor: it has no entry 'tombola_cursor'")
-        if schema != _SCHEMA:
+        if type(schema) is not int or schema != _SCHEMA:
             raise CursorError(
                 f"the cursor has schema {schema!r} and this version reads schema {_SCHEMA}; "
                 f"resume with the version that wrote it, or a newer one"
             )
         try:
-            changes = tuple((_whole(e), _whole(p), _whole(b)) for e, p, b in values["batch_sizes"])
-            cursor = cls(_whole(values["epoch"]), _whole(values["position"]), changes, dict(values["fingerprint"]))
-        except (KeyError, TypeError, ValueError) as problem:
-            raise CursorError(f"the cursor is damaged: {problem!r} in {values!r}") from None
-        if not changes or cursor.epoch < 0 or cursor.position < 0:
-            raise CursorError(f"the cursor is damaged: {values!r}")
-        return cursor
+            return cls(values["epoch"], values["position"], values["batch_sizes"], values["fingerprint"])
+        except KeyError as missing:
+            raise CursorError(f"the cursor is damaged: it has no entry {missing}") from None
 
     @classmethod
     def from_json(cls, text: str) -> Cursor:
         """The cursor that `to_json` wrote."""
         try:
             values = json.loads(text)
-        except ValueError as problem:
+        except (TypeError, ValueError) as problem:
             raise CursorError(f"the cursor is not JSON: {problem}") from None
         return cls.from_dict(values)
 
@@ -79,7 +98,8 @@ class Cursor:
             then, now = self.fingerprint.get(key), fingerprint.get(key)
             if then == now:
                 continue
-            if isinstance(then, Mapping) and isinstance(now, Mapping):
+            if isinstance(then, Mapping) or isinstance(now, Mapping):
+                then, now = then or {}, now or {}
                 for option in sorted({*then, *now}):
                     if then.get(option) != now.get(option):
                         differing.append(f"{option} ({then.get(option)!r} then, {now.get(option)!r} now)")
@@ -92,7 +112,24 @@ class Cursor:
             )
 
 
-def _whole(value: Any) -> int:
+def frozen(value: Any) -> Any:
+    """A read-only copy of plain JSON values, to any depth; of one made here, the same object."""
+    if isinstance(value, MappingProxyType):
+        return value
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: frozen(entry) for key, entry in value.items()})
+    return tuple(frozen(entry) for entry in value) if isinstance(value, (list, tuple)) else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _thawed(entry) for key, entry in value.items()}
+    return [_thawed(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _whole(value: Any, low: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is not a whole number")
+    if not low <= value < 2**63:
+        raise ValueError(f"{value} is out of range")
     return value

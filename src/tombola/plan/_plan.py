@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ from tombola._ints import Ints, integer
 from tombola.errors import CursorError, PlanError
 from tombola.order import Order
 from tombola.plan import _needs
-from tombola.plan._cursor import Cursor
+from tombola.plan._cursor import Cursor, frozen
 from tombola.plan._needs import Locality, Needs
 from tombola.plan._steps import Change, Span, Steps, Tail, check_changes
 from tombola.plan._world import World
@@ -54,6 +54,8 @@ class Place:
     rank: int
     #: The row within that rank's batch; None when the position is left out.
     row: int | None
+    #: True for a row that only pads the last batch of the epoch.
+    padding: bool = False
 
 
 class Plan:
@@ -88,54 +90,89 @@ class Plan:
     ) -> None:
         if not isinstance(order, Order):
             raise PlanError(f"a plan needs an order over a layout, not {order!r}; try Lanes().over(layout, seed=…)")
+        if world is not None and not isinstance(world, World):
+            raise PlanError(f"world is {world!r}; give a tombola.World(rank=…, ranks=…)")
         if tail not in get_args(Tail):
             raise PlanError(f"tail is {tail!r}; it must be one of {', '.join(get_args(Tail))}")
-        self.order = order
-        self.world = World() if world is None else world
-        self.tail: Tail = tail
-        self.fingerprint: dict[str, Any] = {**order.fingerprint, "tail": tail}
+        if cursor is not None and not isinstance(cursor, Cursor):
+            raise CursorError(f"a {type(cursor).__name__} is no cursor; try Cursor.from_dict or Cursor.from_json")
+        self._order = order
+        self._world = World() if world is None else world
+        self._tail: Tail = tail
+        self._fingerprint: Mapping[str, Any] = frozen({**order.fingerprint, "tail": tail})
+        self._start = (0, 0)
         if cursor is not None:
-            cursor.check(self.fingerprint)
+            self._check_cursor(cursor)
         self._steps = Steps(len(order), tail, _history(batch_size, cursor))
-        #: (epoch, step) of the first batch.
-        self.start: tuple[int, int] = (0, 0) if cursor is None else self._place(cursor)
+        if cursor is not None:
+            step = self._steps.step_of(cursor.epoch, cursor.position)
+            # No step: the rest of the epoch is less than a batch, and tail="drop" leaves it out.
+            self._start = (cursor.epoch + 1, 0) if step is None else (cursor.epoch, step)
         self._check_sizes()
 
-    def _place(self, cursor: Cursor) -> tuple[int, int]:
-        if cursor.position >= len(self.order):
-            raise CursorError(
-                f"the cursor stands at position {cursor.position}, past the {len(self.order)} of an epoch"
-            )
-        step = self._steps.step_of(cursor.epoch, cursor.position)
-        if step is None:  # the rest is less than a batch and tail="drop" leaves it out
-            return cursor.epoch + 1, 0
-        if self._steps.span(cursor.epoch, step).start != cursor.position:
-            raise CursorError(f"the cursor stands at position {cursor.position}, in the middle of a batch")
-        return cursor.epoch, step
+    def _check_cursor(self, cursor: Cursor) -> None:
+        """Refuse a cursor of another order, or one that stands where no batch ends."""
+        cursor.check(self.fingerprint)
+        epoch, position = cursor.epoch, cursor.position
+        if position >= len(self.order):
+            raise CursorError(f"the cursor stands at position {position}, past the {len(self.order)} of an epoch")
+        try:
+            past = Steps(len(self.order), self.tail, cursor.batch_sizes)
+        except PlanError as problem:
+            raise CursorError(f"the cursor's batch sizes do not fit its order: {problem}") from None
+        step = past.step_of(epoch, position)
+        if position and (step is None or past.span(epoch, step).start != position):
+            raise CursorError(f"the cursor stands at position {position} of epoch {epoch}, where no batch begins")
 
     def _check_sizes(self) -> None:
-        unit = self.world.readers * self.order.run
-        fixed = self.order.batch_size
-        current = [size for epoch, position, size in self._steps.changes if (epoch, position) >= self._since()]
+        epoch, step = self.start
+        here = (epoch, self._steps.span(epoch, step).start)
+        current = [self._steps.size_at(*here)] + [size for e, p, size in self._steps.changes if (e, p) > here]
         for size in current:
-            if size % unit:
-                near = [n for n in (size - size % unit, size - size % unit + unit) if n]
+            if size % self._unit:
+                near = [n for n in (size - size % self._unit, size - size % self._unit + self._unit) if n]
                 runs = f" in runs of {self.order.run}" if self.order.run > 1 else ""
                 raise PlanError(
                     f"batch_size {size} cannot be shared out evenly among {self.world.readers} ranks{runs}; "
                     f"the nearest sizes that can are {' and '.join(map(str, near))}"
                 )
-            if fixed is not None and size != fixed:
+            if self.order.batch_size is not None and size != self.order.batch_size:
                 raise PlanError(
-                    f"the order {self.order.spec.name!r} is made for batches of {fixed}, not of {size}; "
-                    f"use batch_size={fixed}"
+                    f"the order {self.order.spec.name!r} is made for batches of {self.order.batch_size}, "
+                    f"not of {size}; use batch_size={self.order.batch_size}"
                 )
 
-    def _since(self) -> tuple[int, int]:
-        """Where the size in force at the start was set: earlier ones belong to worlds of the past."""
-        epoch, step = self.start
-        here = (epoch, self._steps.span(epoch, step).start)
-        return max(change[:2] for change in self._steps.changes if change[:2] <= here)
+    @property
+    def _unit(self) -> int:
+        """What a batch must be a multiple of for every reader to have the same share."""
+        return self.world.readers * self.order.run
+
+    # ---- what it is made of
+
+    @property
+    def order(self) -> Order:
+        """The order."""
+        return self._order
+
+    @property
+    def world(self) -> World:
+        """The world, and which part of it this plan is for."""
+        return self._world
+
+    @property
+    def tail(self) -> Tail:
+        """What becomes of the last records of an epoch that fill no batch."""
+        return self._tail
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What a cursor of this plan must agree with. Read-only."""
+        return self._fingerprint
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """(epoch, step) of the first batch."""
+        return self._start
 
     # ---- batches
 
@@ -154,39 +191,65 @@ class Plan:
 
     def batch(self, step: int, epoch: int | None = None) -> Rows:
         """This rank's rows of a batch; the epoch is the one the plan starts in unless given."""
-        world, run = self.world, self.order.run
-        epoch = self._epoch(epoch)
-        span = self._steps.span(epoch, step)
-        if run == 1:
-            first = span.start + (world.reader - span.start) % world.readers
-            return self._rows(epoch, step, span, first, world.readers, None)
-        turn = np.arange(span.start, span.start + span.size, dtype=np.int64)
-        return self._rows(epoch, step, span, 0, 0, turn[turn // run % world.readers == world.reader])
+        epoch, step, span = self._span(step, epoch)
+        if span.size % self._unit:
+            raise PlanError(
+                f"step {step} of epoch {epoch} was read in a batch of {span.size}, which {self.world.readers} ranks "
+                f"cannot share out: it belongs to another world; global_batch and what still answer for it"
+            )
+        return self._rows(epoch, step, span, self._mine(span.start, span.stop, self.world.reader), self.world.reader)
 
     def global_batch(self, step: int, epoch: int | None = None) -> Rows:
         """All ranks' rows of a batch, in the order of their positions."""
-        epoch = self._epoch(epoch)
-        span = self._steps.span(epoch, step)
-        return self._rows(epoch, step, span, span.start, 1, None)
+        epoch, step, span = self._span(step, epoch)
+        return self._rows(epoch, step, span, range(span.start, span.stop), None)
 
-    def _rows(self, epoch: int, step: int, span: Span, first: int, stride: int, turns: Ints | None) -> Rows:
-        """Rows at positions first, first + stride, …, or at `turns`, with the tail policy applied."""
-        if turns is None:
-            positions = np.arange(first, span.stop, stride, dtype=np.int64)
-            records = self.order.slice(min(first, span.stop), span.stop, epoch, step=stride)
-            missing = np.arange(first + positions.size * stride, span.start + span.size, stride, dtype=np.int64)
+    def _span(self, step: int, epoch: int | None) -> tuple[int, int, Span]:
+        epoch = self._epoch(epoch)
+        count = self._steps.count(epoch)
+        step = integer(step, f"step (of {count} in epoch {epoch})", 0, count - 1, PlanError)
+        return epoch, step, self._steps.span(epoch, step)
+
+    def _mine(self, start: int, stop: int, reader: int) -> range | Ints:
+        """The positions start…stop−1 that a reader reads."""
+        readers, run = self.world.readers, self.order.run
+        if run == 1:
+            return range(start + (reader - start) % readers, stop, readers)
+        turns: Ints = np.arange(start, stop, dtype=np.int64)
+        mine: Ints = turns[turns // run % readers == reader]
+        return mine
+
+    def _rows(self, epoch: int, step: int, span: Span, mine: range | Ints, reader: int | None) -> Rows:
+        """Rows at the given positions, with the tail policy applied to those that are missing from the batch."""
+        if isinstance(mine, range):
+            positions = np.arange(mine.start, mine.stop, mine.step, dtype=np.int64)
+            first = min(mine.start, span.stop)
+            records = self.order.slice(first, span.stop, epoch, step=mine.step)
         else:
-            positions, missing = turns[turns < span.stop], turns[turns >= span.stop]
-            records = self.order.at(positions, epoch)
+            positions, records = mine, self.order.at(mine, epoch)
         mask = np.ones(positions.size, np.bool_)
-        if missing.size and self.tail == "pad":
-            # The same rows of the batch before: their shards are still at hand, and the choice is the same in any
-            # world. A first batch that is not full repeats itself.
-            source = missing - span.size if span.start >= span.size else missing % len(self.order)
+        if self.tail == "pad" and span.stop - span.start < span.size:
+            missing, source = self._padding(span)
+            if reader is not None:
+                source = source[missing // self.order.run % self.world.readers == reader]
             positions = np.concatenate([positions, source])
             records = np.concatenate([records, self.order.at(source, epoch)])
             mask = np.concatenate([mask, np.zeros(source.size, np.bool_)])
-        return Rows(epoch, step, records, positions, positions % self.order.lanes, mask, self.cursor(step + 1, epoch))
+        cursor = self.cursor(step + 1, epoch)
+        return Rows(epoch, step, records, positions, self.order.lane_of(positions), mask, cursor)
+
+    def _padding(self, span: Span) -> tuple[Ints, Ints]:
+        """The positions a last batch lacks, and the positions whose records stand in for them.
+
+        They are the same rows of the batch before: their shards are at hand, their readers the same, and the choice
+        is the same in any world. A batch with no such batch before it goes round what there is, each reader among
+        its own positions if it has any.
+        """
+        missing = np.arange(span.stop, span.start + span.size, dtype=np.int64)
+        if span.start >= span.size:
+            return missing, missing - span.size
+        whole = span.stop // self._unit * self._unit
+        return missing, missing % (whole or span.stop)
 
     def rows(self, epoch: int | None = None) -> Iterator[Rows]:
         """This rank's batches of an epoch, from the start of the plan on; a worker takes every workers-th.
@@ -205,24 +268,36 @@ class Plan:
         """The place before a step; after the last step of an epoch that is the start of the next."""
         epoch = self._epoch(epoch)
         count = self._steps.count(epoch)
-        integer(step, f"step (of {count} in epoch {epoch})", 0, count, PlanError)
+        step = integer(step, f"step (of {count} in epoch {epoch})", 0, count, PlanError)
         epoch, position = (epoch + 1, 0) if step == count else (epoch, self._steps.span(epoch, step).start)
         return Cursor(epoch, position, self._steps.changes, self.fingerprint)
 
     # ---- provenance
 
     def where(self, record: int, epoch: int | None = None) -> list[Place]:
-        """Every place an epoch reads a record at."""
+        """Every place an epoch reads a record at, in this plan's world: rows that only pad the last batch come last."""
         epoch = self._epoch(epoch)
         places = []
         for position in self.order.find(record, epoch).tolist():
-            reader = position // self.order.run % self.world.readers
-            step, row = self._steps.step_of(epoch, position), None
-            if step is not None:
-                before = np.arange(self._steps.span(epoch, step).start, position)
-                row = int(np.count_nonzero(before // self.order.run % self.world.readers == reader))
-            places.append(Place(epoch, position, step, reader * self.world.replication, row))
+            step = self._steps.step_of(epoch, position)
+            start = None if step is None else self._steps.span(epoch, step).start
+            places.append(self._place(epoch, position, position, step, start))
+        count = self._steps.count(epoch)
+        span = self._steps.span(epoch, count - 1)
+        if self.tail == "pad" and span.stop - span.start < span.size:
+            missing, source = self._padding(span)
+            for again in np.flatnonzero(self.order.at(source, epoch) == record).tolist():
+                turn = int(missing[again])
+                places.append(self._place(epoch, int(source[again]), turn, count - 1, span.start))
         return places
+
+    def _place(self, epoch: int, position: int, turn: int, step: int | None, start: int | None) -> Place:
+        """The place of a position that is read in its own turn, or in a missing one's."""
+        reader = turn // self.order.run % self.world.readers
+        row = None
+        if start is not None:
+            row = len(self._mine(start, turn, reader))
+        return Place(epoch, position, step, reader * self.world.replication, row, turn != position)
 
     def what(self, step: int, epoch: int | None = None) -> Ints:
         """The records of a batch, of all ranks, without padding.
@@ -259,18 +334,26 @@ class Plan:
         mine = range(world.reader, world.reader + 1)
         if scope == "node":
             mine = _needs.readers_of_node(world, world.node or 0)
-        return _needs.of_readers(*self._uses(epoch, mine))
-
-    def _uses(self, epoch: int | None, mine: range) -> tuple[_needs.Uses, range, _needs.Uses]:
         epoch = self._epoch(epoch)
-        now, then = (_needs.uses(self.order, self.world, e, self._steps.end(e)) for e in (epoch, epoch + 1))
-        return now, mine, then
+        now, following = (_needs.uses_of(self._dealt(e), mine) for e in (epoch, epoch + 1))
+        return _needs.needs(now, following)
 
     def locality(self, epoch: int | None = None) -> Locality:
         """Shards fetched, summed over nodes, ÷ shards: for an epoch on empty nodes, and for the one after it."""
-        now, _, then = self._uses(epoch, range(0))
-        shards = self.order.layout.filled_starts.size - 1
-        return _needs.locality(self.world, shards, now, then)
+        epoch = self._epoch(epoch)
+        return _needs.locality(self._dealt(epoch), self._dealt(epoch + 1))
+
+    def _dealt(self, epoch: int) -> _needs.Dealt:
+        """The visits of an epoch, and who else reads what to pad its last batch."""
+        span = self._steps.span(epoch, self._steps.count(epoch) - 1)
+        padding = None
+        if self.tail == "pad" and span.stop - span.start < span.size:
+            missing, source = self._padding(span)
+            shards, _ = self.order.layout.locate(self.order.at(source, epoch))
+            reader = missing // self.order.run % self.world.readers
+            first = np.full_like(reader, span.start)
+            padding = _needs.Uses(reader, shards, first, np.full_like(reader, span.stop - 1))
+        return _needs.Dealt(self.order, self.world, self.order.visits(epoch), self._steps.end(epoch), padding)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from tombola._ints import integer
@@ -52,49 +54,65 @@ class Steps:
             if not merged or merged[-1][2] != change[2]:
                 merged.append(change)
         self.changes = tuple(merged)
+        self._at_start = [change[:2] for change in self.changes]
+        self._of_epoch: dict[int, list[tuple[int, int]]] = {}
+        for epoch, position, size in self.changes:
+            self._of_epoch.setdefault(epoch, []).append((position, size))
+        self._known: dict[int, list[_Segment]] = {}
         self._check()
+        # Batches before each epoch that sees a change: between two of them all epochs are alike.
+        self._epochs = sorted(self._of_epoch)
+        self._before = [0]
+        for here, there in pairwise(self._epochs):
+            between = (there - here - 1) * self.count(here + 1) if there > here + 1 else 0
+            self._before.append(self._before[-1] + self.count(here) + between)
 
     def _check(self) -> None:
-        if self.changes[0][:2] != (0, 0):
+        if not self.changes or self.changes[0][:2] != (0, 0):
             raise PlanError("the first batch size must hold from position 0 of epoch 0 on")
-        for before, after in zip(self.changes, self.changes[1:], strict=False):
+        for before, after in pairwise(self.changes):
             if after[:2] <= before[:2]:
                 raise PlanError(f"the batch-size changes at {before[:2]} and {after[:2]} are not in rising order")
-        for epoch, position, size in self.changes:
+        for epoch, position, _ in self.changes:
             if position >= self.records:
-                raise PlanError(f"the batch size changes at position {position}, past the {self.records} of an epoch")
-            if position and position not in {s.start for s in self._segments(epoch)}:
                 raise PlanError(
-                    f"the batch size cannot change to {size} at position {position} of epoch {epoch}: "
-                    f"no batch ends there"
+                    f"the batch size changes at position {position} of epoch {epoch}, past the {self.records} records "
+                    f"of an epoch"
                 )
-            if self.tail == "drop" and position == 0 and size > self.records:
+        for epoch in self._of_epoch:
+            self._segments(epoch)
+        if self.tail != "drop":
+            return
+        for (epoch, position, size), following in zip(self.changes, [*self._at_start[1:], None], strict=True):
+            holds_at_a_start = position == 0 or following is None or following > (epoch + 1, 0)
+            if size > self.records and holds_at_a_start:
                 raise PlanError(
                     f"batch_size is {size}, but an epoch has only {self.records} records, so that tail='drop' would "
                     f"drop them all; use a smaller batch or tail='pad' or 'short'"
                 )
 
     def _segments(self, epoch: int) -> list[_Segment]:
-        size = next(change[2] for change in reversed(self.changes) if change[:2] <= (epoch, 0))
-        marks = [(0, size)] + [(p, b) for e, p, b in self.changes if e == epoch and p > 0]
+        known = self._known.get(epoch)
+        if known is None:
+            known = self._new_segments(epoch)
+            self._known = {**dict(list(self._known.items())[-3:]), epoch: known}
+        return known
+
+    def _new_segments(self, epoch: int) -> list[_Segment]:
+        size = self.changes[bisect_right(self._at_start, (epoch, 0)) - 1][2]
+        marks = [(0, size)] + [(p, b) for p, b in self._of_epoch.get(epoch, []) if p > 0]
         segments: list[_Segment] = []
         step = 0
-        for i, (start, size) in enumerate(marks):
-            end = marks[i + 1][0] if i + 1 < len(marks) else None
-            if end is not None:
-                steps, over = divmod(end - start, size)
-                if over:
-                    raise PlanError(
-                        f"the batch size changes at position {end} of epoch {epoch}, in the middle of a batch of "
-                        f"{size} that starts at {start + steps * size}"
-                    )
-                stop = end
-            else:
-                steps, over = divmod(self.records - start, size)
-                if over and self.tail != "drop":
-                    steps += 1
-                stop = min(self.records, start + steps * size)
-            segments.append(_Segment(step, steps, start, stop, size))
+        for (start, size), (end, _) in pairwise([*marks, (self.records, 0)]):
+            steps, over = divmod(end - start, size)
+            if end < self.records and over:
+                raise PlanError(
+                    f"the batch size changes at position {end} of epoch {epoch}, in the middle of a batch of {size} "
+                    f"that starts at {start + steps * size}"
+                )
+            if over and self.tail != "drop":
+                steps += 1
+            segments.append(_Segment(step, steps, start, min(end, start + steps * size), size))
             step += steps
         return segments
 
@@ -110,42 +128,48 @@ class Steps:
     def span(self, epoch: int, step: int) -> Span:
         """The positions of a batch."""
         segments = self._segments(epoch)
-        count = segments[-1].first_step + segments[-1].steps
-        step = integer(step, f"step (of {count} in epoch {epoch})", 0, count - 1, PlanError)
-        segment = next(s for s in reversed(segments) if s.first_step <= step and s.steps)
+        step = integer(step, f"step (of {self.count(epoch)} in epoch {epoch})", 0, self.count(epoch) - 1, PlanError)
+        # Of segments that begin at one step only the last has batches: the others are empty.
+        segment = segments[bisect_right(segments, step, key=_first_step) - 1]
         start = segment.start + (step - segment.first_step) * segment.size
         return Span(start, min(start + segment.size, self.records), segment.size)
 
     def step_of(self, epoch: int, position: int) -> int | None:
         """The step that reads a position; None for one that tail="drop" leaves out."""
-        for segment in reversed(self._segments(epoch)):
-            if segment.start <= position:
-                step = (position - segment.start) // segment.size
-                return segment.first_step + step if step < segment.steps else None
-        return None
+        segments = self._segments(epoch)
+        segment = segments[bisect_right(segments, position, key=_start) - 1]
+        step = (position - segment.start) // segment.size
+        return segment.first_step + step if step < segment.steps else None
+
+    def size_at(self, epoch: int, position: int) -> int:
+        """The batch size in force at a position."""
+        return self.changes[bisect_right(self._at_start, (epoch, position)) - 1][2]
 
     def before(self, epoch: int) -> int:
         """Batches in all epochs before this one."""
-        total, done = 0, 0
-        # Between two epochs that see a change all epochs are alike.
-        for change_epoch in sorted({e for e, _, _ in self.changes if e < epoch}):
-            total += (change_epoch - done) * (self.count(done) if change_epoch > done else 0)
-            total += self.count(change_epoch)
-            done = change_epoch + 1
-        return total + (epoch - done) * (self.count(done) if epoch > done else 0)
+        last = bisect_right(self._epochs, epoch) - 1
+        here = self._epochs[last]
+        if epoch == here:
+            return self._before[last]
+        return self._before[last] + self.count(here) + (epoch - here - 1) * self.count(here + 1)
 
     def locate(self, run_step: int) -> tuple[int, int]:
         """(epoch, step in the epoch) of the batch that comes after `run_step` others, counted from epoch 0 on."""
-        epoch, left = 0, integer(run_step, "step of the run", 0, None, PlanError)
-        last_change = self.changes[-1][0]
-        while epoch <= last_change:
-            count = self.count(epoch)
-            if left < count:
-                return epoch, left
-            left -= count
-            epoch += 1
-        further, step = divmod(left, self.count(epoch))
-        return epoch + further, step
+        run_step = integer(run_step, "step of the run", 0, None, PlanError)
+        last = bisect_right(self._before, run_step) - 1
+        epoch, left = self._epochs[last], run_step - self._before[last]
+        if left < self.count(epoch):
+            return epoch, left
+        further, step = divmod(left - self.count(epoch), self.count(epoch + 1))
+        return epoch + 1 + further, step
+
+
+def _first_step(segment: _Segment) -> int:
+    return segment.first_step
+
+
+def _start(segment: _Segment) -> int:
+    return segment.start
 
 
 def check_changes(batch_size: Any) -> list[Change]:

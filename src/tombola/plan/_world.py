@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,11 +36,14 @@ class World:
     replication: int = 1
 
     def __post_init__(self) -> None:
+        # What is kept are Python's own numbers: a small NumPy one would wrap round in the arithmetic of positions.
         for count, one in (("ranks", "rank"), ("nodes", "node"), ("workers", "worker")):
             most = integer(getattr(self, count), count, 1, 2**31, WorldError)
-            if getattr(self, one) is not None:
-                integer(getattr(self, one), f"{one} (of {most})", 0, most - 1, WorldError)
-        integer(self.replication, "replication", 1, 2**31, WorldError)
+            object.__setattr__(self, count, most)
+            if one != "node" or self.node is not None:
+                value = integer(getattr(self, one), f"{one} (of {most})", 0, most - 1, WorldError)
+                object.__setattr__(self, one, value)
+        object.__setattr__(self, "replication", integer(self.replication, "replication", 1, 2**31, WorldError))
         if self.ranks % self.nodes:
             raise WorldError(f"{self.ranks} ranks do not spread evenly over {self.nodes} nodes")
         if self.ranks % self.replication:
@@ -70,26 +74,44 @@ class World:
         """Which share this rank reads."""
         return self.rank // self.replication
 
-    def nodes_of_reader(self, reader: int) -> range:
-        """The nodes on which the ranks of a reader live."""
-        first = reader * self.replication
-        return range(first // self.ranks_per_node, (first + self.replication - 1) // self.ranks_per_node + 1)
-
     @classmethod
     def detect(cls, *, replication: int = 1, environ: Mapping[str, str] | None = None) -> World:
         """The world as the surroundings tell it; nothing is initialised and nothing imported.
 
         In this order: torch.distributed when its process group exists, jax.distributed when it is connected, the
-        variables RANK and WORLD_SIZE (with LOCAL_RANK and LOCAL_WORLD_SIZE for the nodes), those of a SLURM step,
-        else one process. Inside a torch DataLoader worker the worker is filled in too.
+        variables RANK and WORLD_SIZE (with LOCAL_RANK and LOCAL_WORLD_SIZE for the nodes), those of Open MPI
+        (OMPI_COMM_WORLD_RANK and so on), those of a SLURM step, else one process. Inside a torch DataLoader worker the
+        worker is filled in too. A variable that makes no sense, or a rank without a count, is an error.
 
         >>> World.detect(environ={"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}).node
         1
         """
         given = os.environ if environ is None else environ
-        found = _from_torch(given) or _from_jax() or _from_launcher(given) or _from_slurm(given) or cls()
+        found = (
+            _from_torch(given)
+            or _from_jax()
+            or _from_launcher(given, _TORCHRUN)
+            or _from_launcher(given, _OPEN_MPI)
+            or _from_slurm(given)
+            or cls()
+        )
         worker, workers = _torch_worker()
         return replace(found, node=None, worker=worker, workers=workers, replication=replication)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What a launcher calls its variables."""
+
+    rank: str
+    ranks: str
+    local_rank: str
+    local_ranks: str
+
+
+_TORCHRUN = _Names("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_OPEN_MPI = _Names(*(f"OMPI_COMM_WORLD_{word}" for word in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")))
+_COUNT_MAX = 2**31
 
 
 def _from_torch(environ: Mapping[str, str]) -> World | None:
@@ -97,7 +119,7 @@ def _from_torch(environ: Mapping[str, str]) -> World | None:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    return World(rank=rank, ranks=ranks, nodes=_nodes(rank, ranks, environ))
+    return World(rank=rank, ranks=ranks, nodes=_nodes(rank, ranks, environ, _TORCHRUN))
 
 
 def _from_jax() -> World | None:
@@ -109,39 +131,51 @@ def _from_jax() -> World | None:
     return World(rank=state.process_id, ranks=state.num_processes, nodes=state.num_processes)
 
 
-def _from_launcher(environ: Mapping[str, str]) -> World | None:
-    rank, ranks = _whole(environ, "RANK"), _whole(environ, "WORLD_SIZE")
+def _from_launcher(environ: Mapping[str, str], names: _Names) -> World | None:
+    rank, ranks = _number(environ, names.rank), _count(environ, names.ranks)
     if rank is None and ranks is None:
         return None
     if rank is None or ranks is None:
-        there, missing = ("RANK", "WORLD_SIZE") if ranks is None else ("WORLD_SIZE", "RANK")
+        there, missing = (names.rank, names.ranks) if ranks is None else (names.ranks, names.rank)
         if ranks == 1:
             return World()
         raise WorldError(f"the environment has {there} but not {missing}; set both, or pass a World")
-    return World(rank=rank, ranks=ranks, nodes=_nodes(rank, ranks, environ))
+    _below(rank, names.rank, ranks, names.ranks)
+    return World(rank=rank, ranks=ranks, nodes=_nodes(rank, ranks, environ, names))
 
 
-def _nodes(rank: int, ranks: int, environ: Mapping[str, str]) -> int:
-    """How many nodes LOCAL_WORLD_SIZE tells of; 1 when it is not set or the nodes are not all alike."""
-    local_ranks, local_rank = _whole(environ, "LOCAL_WORLD_SIZE"), _whole(environ, "LOCAL_RANK")
-    if not local_ranks or ranks % local_ranks or (local_rank is not None and rank % local_ranks != local_rank):
+def _nodes(rank: int, ranks: int, environ: Mapping[str, str], names: _Names) -> int:
+    """How many nodes the local count tells of; 1 when it is not set or the nodes are not all alike."""
+    local_rank, local_ranks = _number(environ, names.local_rank), _count(environ, names.local_ranks)
+    if local_ranks is None:
+        return 1
+    if local_rank is not None:
+        _below(local_rank, names.local_rank, local_ranks, names.local_ranks)
+    if ranks % local_ranks or (local_rank is not None and rank % local_ranks != local_rank):
         return 1
     return ranks // local_ranks
 
 
 def _from_slurm(environ: Mapping[str, str]) -> World | None:
-    rank = _whole(environ, "SLURM_PROCID")
+    rank = _number(environ, "SLURM_PROCID")
+    if rank is None:
+        return None  # a shell inside an allocation: no task of a step
     # The step's own count comes first: a batch script that starts one process sees the job's SLURM_NTASKS too.
-    ranks = _whole(environ, "SLURM_STEP_NUM_TASKS") or _whole(environ, "SLURM_NTASKS")
-    if rank is None or ranks is None:
-        return None
-    nodes = _whole(environ, "SLURM_STEP_NUM_NODES") or _whole(environ, "SLURM_NNODES") or 1
-    node, local = _whole(environ, "SLURM_NODEID"), _whole(environ, "SLURM_LOCALID")
-    if ranks % nodes or (node is not None and rank // (ranks // nodes) != node):
+    ranks, ranks_name = _first_count(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+    nodes, _ = _first_count(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
+    node, local_rank = _number(environ, "SLURM_NODEID"), _number(environ, "SLURM_LOCALID")
+    if ranks is None and rank == 0:
+        return None  # a batch script that asked for no number of tasks: it runs once
+    if ranks is None:
+        raise WorldError(
+            "the environment has SLURM_PROCID but neither SLURM_STEP_NUM_TASKS nor SLURM_NTASKS; "
+            "set SLURM_NTASKS (sbatch --ntasks), or pass a World"
+        )
+    _below(rank, "SLURM_PROCID", ranks, ranks_name)
+    per_node = ranks // nodes if nodes is not None and ranks % nodes == 0 else None
+    if per_node is None or node not in (None, rank // per_node) or local_rank not in (None, rank % per_node):
         nodes = 1  # tasks dealt round the nodes, or unevenly: only locality is lost
-    elif local is not None and rank % (ranks // nodes) != local:
-        nodes = 1
-    return World(rank=rank, ranks=ranks, nodes=nodes)
+    return World(rank=rank, ranks=ranks, nodes=nodes or 1)
 
 
 def _torch_worker() -> tuple[int, int]:
@@ -150,11 +184,34 @@ def _torch_worker() -> tuple[int, int]:
     return (0, 1) if info is None else (info.id, info.num_workers)
 
 
-def _whole(environ: Mapping[str, str], name: str) -> int | None:
+def _below(one: int, one_name: str, count: int, count_name: str) -> None:
+    if one >= count:
+        raise WorldError(
+            f"the environment variable {one_name} is {one}, but {count_name} is {count}: ranks count from 0; "
+            f"correct one of them, or pass a World"
+        )
+
+
+def _first_count(environ: Mapping[str, str], *names: str) -> tuple[int | None, str]:
+    """The first of these counts that is set, and its name. All are read: one that makes no sense is an error."""
+    counts = [(_count(environ, name), name) for name in names]
+    return next((found for found in counts if found[0] is not None), counts[-1])
+
+
+def _count(environ: Mapping[str, str], name: str) -> int | None:
+    return _number(environ, name, 1)
+
+
+def _number(environ: Mapping[str, str], name: str, least: int = 0) -> int | None:
     text = environ.get(name)
     if text is None or text == "":
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise WorldError(f"the environment variable {name} is {text!r}; it must be a whole number") from None
+    # int() would take "1_0", " 7", "+7" and the digits of every script; no launcher writes those. The length is
+    # bounded because int() refuses very long texts with an error of its own.
+    number = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else -1
+    if not least <= number <= _COUNT_MAX:
+        said = repr(text if len(text) <= 40 else text[:40] + "…")
+        raise WorldError(
+            f"the environment variable {name} is {said}; it must be a whole number from {least} to {_COUNT_MAX}"
+        )
+    return number

@@ -6,6 +6,8 @@
 ...     spec = Lanes(lanes=4, window=2)
 """
 
+from tombola.testing._formats import FormatTests
 from tombola.testing._orders import OrderTests
+from tombola.testing._stores import StoreTests
 
-__all__ = ["OrderTests"]
+__all__ = ["FormatTests", "OrderTests", "StoreTests"]

@@ -173,6 +173,10 @@ def work(
     >>> work(Layout([6]), Options(canonical_nodes=1, shuffle="naive", seed=1), device_batch=3).tolist()
     [[[[[4, 0, 2], [1, 5, 3]]]]]
     """
+    if not isinstance(options, Options):
+        raise OrderError(f"options is {options!r}; give mosaic.Options(canonical_nodes=…)")
+    if weights is not None and not isinstance(weights, Weights):
+        raise OrderError(f"weights is {weights!r}; give what mosaic.weigh makes")
     weights = weigh(stream_records(layout), seed=options.seed) if weights is None else weights
     todo = _Epoch(
         layout,

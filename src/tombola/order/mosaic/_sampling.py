@@ -17,6 +17,8 @@ from tombola.order._order import check_epoch
 from tombola.order.mosaic._draws import Draws, check_seed, width
 from tombola.order.mosaic._shuffle import unit_sizes
 
+_RECORDS_MAX = 2**61
+_FLOAT_MAX = float(np.finfo(np.float64).max)
 SAMPLINGS = ("balanced", "fixed")
 
 
@@ -59,9 +61,11 @@ def weigh(
         raise OrderError("there are no streams to weigh; give the records of at least one")
     seed = check_seed(seed)
     for what, given in (("proportion", proportion), ("repeat", repeat), ("choose", choose)):
+        if given is not None and not is_list(given):
+            raise OrderError(f"{what} is {given!r}; give a list with a number for each stream, or None")
         if given is not None and len(given) != count:
             raise OrderError(f"{what} has {len(given)} entries for {count} streams; give one for each, or None")
-    absolute = any(v is not None for given in (repeat, choose) for v in given or ())
+    absolute = any(v is not None for given in (repeat, choose) if given is not None for v in given)
     if proportion is not None and any(p is not None for p in proportion):
         if absolute:
             raise OrderError("some streams have a proportion and others repeat or choose; weigh all in the same way")
@@ -69,7 +73,8 @@ def weigh(
     elif absolute:
         if epoch_records is not None:
             raise OrderError("epoch_records goes with proportions; with repeat or choose the epoch is their sum")
-        return _absolute(sizes, repeat or [None] * count, choose or [None] * count)
+        nothing = [None] * count
+        return _absolute(sizes, nothing if repeat is None else repeat, nothing if choose is None else choose)
     elif epoch_records is None:
         if not sizes.any():
             raise OrderError("no stream holds a record; an epoch needs at least one")
@@ -88,13 +93,27 @@ def weigh(
     return Weights(tuple(chosen.tolist()), tuple(shares.tolist()))
 
 
+def is_list(value: Any) -> bool:
+    """Whether a value can list something for each stream."""
+    listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+    return listed or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether a value is a finite number from 0 on that fits a double."""
+    known = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return known and 0 <= value <= _FLOAT_MAX
+
+
 def _proportions(proportion: Sequence[float | None]) -> npt.NDArray[np.float64]:
     for stream, share in enumerate(proportion):
-        if share is None or not 0 <= share < np.inf:
+        if not _is_amount(share):
             raise OrderError(f"the proportion of stream {stream} is {share!r}; it must be a number from 0 on")
     shares = np.array(proportion, np.float64)
     if not shares.any():
         raise OrderError("every proportion is 0; give at least one stream a weight")
+    if sum(map(float, shares)) == np.inf:
+        raise OrderError(f"the proportions are too large to be added up ({shares.max():.3g} is one); use smaller ones")
     normed: npt.NDArray[np.float64] = shares / shares.sum()
     return normed
 
@@ -105,8 +124,11 @@ def _absolute(sizes: Ints, repeat: Sequence[float | None], choose: Sequence[int 
         if times is not None and count is not None:
             raise OrderError(f"stream {stream} has both repeat={times!r} and choose={count!r}; give one of them")
         if times is not None:
-            if not 0 <= times < np.inf:
+            if not _is_amount(times):
                 raise OrderError(f"repeat of stream {stream} is {times!r}; it must be a number from 0 on")
+            # A float that overflows here is infinite, which no count of records is either.
+            if times * int(sizes[stream]) > _RECORDS_MAX:
+                raise OrderError(f"repeat of stream {stream} is {times!r}: more than 2^61 records; use a smaller one")
             chosen[stream] = int(times * int(sizes[stream]))
         elif count is not None:
             chosen[stream] = integer(count, f"choose of stream {stream}", 0, 2**61, OrderError)

@@ -16,7 +16,7 @@ from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, check_epoch, register
 from tombola.order.mosaic._deal import deal
 from tombola.order.mosaic._draws import SEED_END, check_seed, width
-from tombola.order.mosaic._sampling import SAMPLINGS, sample, stream_records
+from tombola.order.mosaic._sampling import SAMPLINGS, is_list, sample, stream_records
 from tombola.order.mosaic._shuffle import BLOCK_RECORDS, check_block, check_canonical_nodes, shuffle
 
 CANONICAL_NODES_DEFAULT = 64
@@ -34,15 +34,17 @@ class _MosaicSpec(OrderSpec):
 
     def __post_init__(self) -> None:
         if self.canonical_nodes is not None:
-            check_canonical_nodes(self.canonical_nodes)
+            object.__setattr__(self, "canonical_nodes", check_canonical_nodes(self.canonical_nodes))
         if self.choose is not None:
+            if not is_list(self.choose):
+                raise OrderError(f"choose is {self.choose!r}; give a list with a number of records for each stream")
             counts = tuple(integer(count, "choose", 0, 2**61, OrderError) for count in self.choose)
             if not any(counts):
                 raise OrderError("no record is chosen of any stream; an epoch needs at least one")
             object.__setattr__(self, "choose", counts)
         if self.sampling not in SAMPLINGS:
             raise OrderError(f"sampling is {self.sampling!r}; it must be one of {', '.join(SAMPLINGS)}")
-        integer(self.granularity, "granularity", 1, 2**61, OrderError)
+        object.__setattr__(self, "granularity", integer(self.granularity, "granularity", 1, 2**61, OrderError))
         check_block(self.shuffle_name, self.block)
 
     @property
@@ -61,6 +63,10 @@ class _MosaicSpec(OrderSpec):
 @dataclass(frozen=True)
 class _BlockSpec(_MosaicSpec):
     block_records: int = BLOCK_RECORDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "block_records", check_block(self.shuffle_name, self.block_records))
 
     @property
     def block(self) -> int:

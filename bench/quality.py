@@ -1,0 +1,158 @@
+"""Our orders and the peers' on one layout: who mixes what with how many open shards.
+
+    python bench/quality.py            # records the peers that have an environment, scores all, prints the tables
+
+1,024 shards of 1,000 records, batches of 64, 100 classes stored one after the other. A peer's environment is
+bench/.venv-NAME, made by bench/peers.py; a peer without one is left out and named. What was recorded is
+kept in build/recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tombola.order import Global, Lanes, Layout, OrderSpec
+from tombola.quality import Score, score
+
+HERE = Path(__file__).resolve().parent
+KEPT = HERE.parent / "build" / "recorded"
+LAYOUT = Layout.equal(1024, 1000)
+CLASSES = np.arange(LAYOUT.records) * 100 // LAYOUT.records
+ZONES = ("first", "middle", "last")
+SEEDS = 4
+FAR = 4.0  # standard errors from which one order counts as worse than another
+
+OURS: dict[str, OrderSpec] = {"global": Global()}
+OURS |= {f"lanes {c}": Lanes(lanes=c) for c in (1, 4, 8, 16, 64, 256, 512)}
+OURS |= {f"lanes {c}, window {w}": Lanes(lanes=c, window=w) for c in (8, 16, 64, 256) for w in (2, 8)}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One setting of a peer: its environment, the words after `record_orders.py`, and the file it is kept in."""
+
+    name: str
+    environment: str
+    words: tuple[str, ...]
+    file: str
+
+
+def _peers() -> list[Peer]:
+    found = []
+    for lanes in (16, 64, 256):
+        seeds = ("--seeds", "8", "--lanes", str(lanes))
+        found.append(Peer(f"py1s, {lanes} nodes", "mosaic", ("py1s", *seeds), f"py1s-{lanes}"))
+        for algorithm in ("py1e", "py1br"):
+            for block in (2000, 4000, 8000):
+                name, file = f"{algorithm}, {lanes} nodes, block {block}", f"{algorithm}-{lanes}-b{block}"
+                found.append(Peer(name, "mosaic", (algorithm, *seeds, "--block", str(block)), file))
+    for shards, buffer in ((10, 1000), (16, 1000), (64, 1000), (256, 1000), (16, 16000), (64, 64000)):
+        words = ("datasets", "--seeds", "2", "--lanes", str(shards), "--buffer", str(buffer))
+        found.append(Peer(f"datasets, {shards} inputs, buffer {buffer}", "datasets", words, f"hf-{shards}-{buffer}"))
+    for buffer in (1000, 16000, 64000, 256000):
+        words = ("webdataset", "--seeds", "4", "--buffer", str(buffer))
+        found.append(Peer(f"webdataset, buffer {buffer}", "webdataset", words, f"wds-{buffer}"))
+    return [*found, Peer("litdata", "litdata", ("litdata", "--seeds", "1"), "litdata")]
+
+
+def _recorded(peer: Peer) -> np.ndarray | None:
+    path = KEPT / f"{peer.file}.npy"
+    if not path.exists():
+        python = HERE / f".venv-{peer.environment}" / "bin" / "python"
+        if not python.exists():
+            print(f"left out, no {python.relative_to(HERE.parent)}: {peer.name}", file=sys.stderr)
+            return None
+        KEPT.mkdir(parents=True, exist_ok=True)
+        words = [str(python), str(HERE / "record_orders.py"), peer.words[0], str(path), *peer.words[1:]]
+        subprocess.run(words, check=True)
+    return np.load(path)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An order scored for several seeds."""
+
+    scores: list[Score]
+
+    def mean(self, name: str, zone: str | None = None) -> tuple[float, float]:
+        """A number over the seeds, and its standard error."""
+        numbers = [s.get(name, zone) if zone else s.get(name) for s in self.scores]  # type: ignore[arg-type]
+        values = np.array([n.value for n in numbers])
+        inside = math.sqrt(float(np.mean([n.error**2 for n in numbers])))
+        between = float(values.std(ddof=1)) if values.size > 1 else 0.0
+        return float(values.mean()), max(inside, between) / math.sqrt(values.size)
+
+    @property
+    def open(self) -> float:
+        """Open shards, mean over the middle of the epoch."""
+        return self.mean("open_shards")[0]
+
+
+def _ours(spec: OrderSpec) -> Judged:
+    return Judged([score(spec.over(LAYOUT, seed=seed), feature=CLASSES) for seed in range(7, 7 + SEEDS)])
+
+
+def _theirs(ids: np.ndarray) -> Judged:
+    rows = [score(row, layout=LAYOUT, feature=CLASSES) for row in ids[:SEEDS]]
+    if len(ids) > 1:  # the verdict needs several epochs at once
+        whole = score(ids, layout=LAYOUT, feature=CLASSES)
+        rows[0] = replace(rows[0], verdict=whole.verdict)
+    return Judged(rows)
+
+
+def _row(name: str, judged: Judged) -> str:
+    cells = [name, f"{judged.open:.1f}", f"{judged.mean('shards_per_batch', 'middle')[0]:.1f}"]
+    cells += [f"{judged.mean('p_same', zone)[0]:.5f}" for zone in ZONES]
+    for zone in ZONES:
+        value, error = judged.mean("deff", zone)
+        cells.append(f"{value:.2f} ± {2 * error:.2f}")
+    return "| " + " | ".join([*cells, judged.scores[0].verdict]) + " |"
+
+
+def _worse(ours: Judged, theirs: Judged) -> list[str]:
+    """Where ours mixes less than theirs, beyond the errors of both."""
+    found = []
+    for name in ("p_same", "deff"):
+        for zone in ZONES:
+            (a, a_error), (b, b_error) = ours.mean(name, zone), theirs.mean(name, zone)
+            if a - b > FAR * math.hypot(a_error, b_error):
+                found.append(f"{name} {zone}: {a:.4g} against {b:.4g}")
+    return found
+
+
+def main() -> None:
+    """Print the tables as Markdown."""
+    head = ["order", "open shards", "shards per batch", *(f"P_same {z}" for z in ZONES), *(f"DEFF {z}" for z in ZONES)]
+    print("| " + " | ".join([*head, "verdict"]) + " |")
+    print("|---" * (len(head) + 1) + "|")
+    ours: dict[str, Judged] = {}
+    theirs: dict[str, Judged] = {}
+    for name, spec in OURS.items():
+        ours[name] = _ours(spec)
+        print(_row(name, ours[name]), flush=True)
+    for peer in _peers():
+        ids = _recorded(peer)
+        if ids is not None:
+            theirs[peer.name] = _theirs(ids)
+            print(_row(peer.name, theirs[peer.name]), flush=True)
+    print("\n| peer | open shards | ours | open shards | worse than the peer in |\n|---|---|---|---|---|")
+    for name, judged in theirs.items():
+        # As many lanes as the peer has shards open, or the best of the table with no more; half a shard of slack,
+        # because both numbers are means over time.
+        room = min(LAYOUT.shards, round(judged.open))
+        if f"lanes {room}" not in ours:
+            ours[f"lanes {room}"] = _ours(Lanes(lanes=room))
+        able = {k: o for k, o in ours.items() if o.open <= judged.open + 0.5}
+        best = min(able, key=lambda k: (able[k].mean("p_same", "middle")[0], -able[k].open))
+        worse = "; ".join(_worse(able[best], judged)) or "nothing"
+        print(f"| {name} | {judged.open:.1f} | {best} | {able[best].open:.1f} | {worse} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Measures reading against mosaicml-streaming, datasets, WebDataset and LitData, in one run on the same records.
+
+    python bench/peers.py && python bench/stream.py [--quick] [--rounds N] [--only WORD]
+
+For each size of record the data is written once in every peer's own format, 64 shards each, and read shuffled in one
+process with the page cache warm and without decoding. Every measurement is a fresh process; the contestants take
+turns, and medians are compared. The floors are a bare Python loop over mapped shards, and memcpy on one core.
+Writes bench/results/stream.json and the table in docs/explanation/speed.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peers import python_of
+
+BENCH = Path(__file__).parent
+PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
+MARKS = ("<!-- the table of bench/stream.py -->", "<!-- end of the table of bench/stream.py -->")
+SHARDS, LANES, BATCH = 64, 64, 64
+PEERS = {
+    "mosaicml-streaming py1e": ("mosaic", "mosaic"),
+    "datasets, streaming shuffle": ("datasets", "datasets_stream"),
+    "datasets, map-style shuffle, Arrow": ("datasets", "datasets_map"),
+    "webdataset": ("webdataset", "webdataset"),
+    "litdata": ("litdata", "litdata"),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of record, how many of them, and how many a slow peer reads of them."""
+
+    name: str
+    record: int
+    records: int
+    limit: int
+
+
+def run(venv: str, file: str, case: str, *numbers: int, cwd: Path, repeats: int = 1) -> dict[str, Any]:
+    """One fresh process."""
+    command = [str(python_of(venv)), str(BENCH / file), case, str(repeats), *map(str, numbers)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    if done.returncode:
+        sys.exit(f"{file} {case}: {done.stderr.strip()[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def rates(runs: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Records per second of each contestant: the median over the rounds of its best repeat."""
+    return {
+        label: statistics.median(one["count"] / min(one["seconds"]) for one in found) for label, found in runs.items()
+    }
+
+
+def measure(size: Size, folder: Path, rounds: int) -> dict[str, Any]:
+    """Everybody on one size of record."""
+    run("tombola", "stream_tombola.py", "write", size.record, size.records, SHARDS, cwd=folder)
+    for venv in ("datasets", "webdataset", "litdata"):
+        run(venv, "stream_peers.py", f"{venv}_write", size.record, size.records, SHARDS, cwd=folder)
+    own = "stream_tombola.py"
+    contestants: dict[str, tuple[Any, ...]] = {
+        "tombola, batches": ("tombola", own, "batches", size.records, LANES),
+        "tombola, Python objects": ("tombola", own, "objects", size.records, LANES),
+        "bare mmap loop": ("tombola", own, "mmap_loop", size.records),
+        "memcpy": ("tombola", own, "memcpy", size.record, size.records),
+    }
+    for label, (venv, name) in PEERS.items():
+        contestants[label] = (venv, "stream_peers.py", f"{name}_read", size.records, size.limit)
+    found: dict[str, list[dict[str, Any]]] = {label: [] for label in contestants}
+    for _ in range(rounds):
+        for label, words in contestants.items():
+            repeats = 5 if words[0] == "tombola" else 1
+            found[label].append(run(*words, cwd=folder, repeats=repeats))
+    mixed = {"tombola": [run("tombola", own, "mixing", size.records, LANES, what, cwd=folder) for what in (0, 1)]}
+    for label, (venv, name) in PEERS.items():
+        case = f"{name}_mixing"
+        mixed[label] = [run(venv, "stream_peers.py", case, size.records, SHARDS, what, cwd=folder) for what in (0, 1)]
+    return {
+        "size": size.name,
+        "record_bytes": size.record,
+        "records_per_second": rates(found),
+        "mixing": {label: [one["answer"] for one in pair] for label, pair in mixed.items()},
+    }
+
+
+def others(folder: Path, rounds: int) -> dict[str, Any]:
+    """Resume against a start, and what epochs leave behind, on the data of the last size."""
+    seconds: dict[int, list[float]] = {0: [], 80: []}
+    for _ in range(rounds):
+        for percent, found in seconds.items():
+            result = run("tombola", "stream_tombola.py", "first_batch", percent, cwd=folder, repeats=9)
+            found.append(statistics.median(result["seconds"]))
+    grown = run("tombola", "stream_tombola.py", "growth", 20, 40, cwd=folder)
+    return {
+        "start_seconds": statistics.median(seconds[0]),
+        "resume_seconds": statistics.median(seconds[80]),
+        "growth_megabytes": grown["answer"],
+    }
+
+
+def table_of(results: list[dict[str, Any]], more: dict[str, Any]) -> str:
+    """The figures as Markdown."""
+    lines = ["| records of | who | records/s | MB/s | of memcpy | shards a batch | pairs of one shard |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for result in results:
+        speeds, size = result["records_per_second"], result["record_bytes"]
+        for label, speed in speeds.items():
+            mixed = result["mixing"].get(label.partition(", b")[0].partition(", P")[0])
+            mixing = f"{mixed[0]:.1f} | {mixed[1]:.4f}" if mixed else " | "
+            share = speed / speeds["memcpy"]
+            lines.append(
+                f"| {result['size']} | {label} | {speed:,.0f} | {speed * size / 1e6:,.0f} | {share:.1%} | {mixing} |"
+            )
+    start, resume = more["start_seconds"], more["resume_seconds"]
+    lines += [
+        "",
+        f"First batch of a fresh stream: {start * 1e3:.1f} ms at the start of an epoch, {resume * 1e3:.1f} ms at 80 % "
+        f"of it ({resume / start:.2f} times). Resident memory after 20 more epochs and 40 more streams: "
+        f"{more['growth_megabytes']:+.1f} MB.",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Runs everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="less data, one round; nothing is written")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", default="", metavar="WORD", help="only sizes with this in their name")
+    options = parser.parse_args()
+    rounds = options.rounds or (1 if options.quick else 5)
+    scale = 1 if options.quick else 4
+    sizes = [
+        Size("200 B", 200, 250_000 * scale, 100_000),
+        Size("8 KiB", 8192, 16_384 * scale, 16_384),
+        Size("100 KB", 100_000, 1_600 * scale, 1_600),
+    ]
+    results, more = [], {}
+    for size in sizes:
+        if options.only not in size.name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            results.append(measure(size, Path(folder), rounds))
+            print(json.dumps(results[-1], indent=1), flush=True)
+            if not more:
+                more = others(Path(folder), rounds)
+    print(table_of(results, more))
+    if not options.quick and not options.only:
+        write(results, more, rounds)
+
+
+def write(results: list[dict[str, Any]], more: dict[str, Any], rounds: int) -> None:
+    """Puts the figures into the results and the page."""
+    machine = f"{platform.machine()}, Python {platform.python_version()}, 2 cores, median of {rounds} rounds"
+    path = BENCH / "results" / "stream.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "sizes": results, "others": more}, indent=1) + "\n")
+    before, _, rest = PAGE.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    table = table_of(results, more)
+    PAGE.write_text(f"{before}{MARKS[0]}\n\nMeasured on {machine}.\n\n{table}\n\n{MARKS[1]}{after}")
+
+
+if __name__ == "__main__":
+    main()

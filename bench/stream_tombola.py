@@ -1,0 +1,160 @@
+"""tombola's side of bench/stream.py, and the floors: a bare loop over mapped shards, and memcpy.
+
+Runs in the folder of the data.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+from _contestant import Prepared, contest, resident_bytes
+
+from tombola import Lanes, Reading, Stream, Writer
+from tombola.formats import open_manifest
+from tombola.stores import LocalStore
+
+BATCH = 64
+FOLDER = "tombola"
+
+
+def write(record: int, records: int, shards: int) -> Prepared:
+    """The data, the same bytes for everybody: record i holds i as its label."""
+
+    def run() -> int:
+        rng = np.random.default_rng(0)
+        limit = records // shards * (record + 16) + 400
+        with Writer(FOLDER, columns={"data": "bytes", "label": "int"}, size_limit=limit) as writer:
+            for number in range(records):
+                writer.write({"data": rng.bytes(record), "label": number})
+        return records
+
+    return run, records
+
+
+def _stream(lanes: int = 64, **options: object) -> Stream:
+    return Stream(FOLDER, order=Lanes(lanes=lanes), batch_size=BATCH, seed=7, **options)
+
+
+def batches(records: int, lanes: int) -> Prepared:
+    """An epoch of batches, a new one with each call."""
+    stream = _stream(lanes)
+
+    def run() -> int:
+        return sum(len(batch) for batch in stream)
+
+    run()
+    return run, records // BATCH * BATCH
+
+
+def objects(records: int, lanes: int) -> Prepared:
+    """The same, every record as a dict of Python objects."""
+    stream = _stream(lanes)
+
+    def run() -> int:
+        return sum(1 for _ in stream.records())
+
+    run()
+    return run, records // BATCH * BATCH
+
+
+def mixing(records: int, lanes: int, what: int) -> Prepared:
+    """Shards a batch (what=0), or the share of pairs in a batch that come from one shard (1)."""
+    stream = _stream(lanes)
+
+    def run() -> float:
+        found = []
+        for batch in stream:
+            counts = np.unique(stream.layout.locate(batch.records)[0], return_counts=True)[1]
+            found.append(counts.size if what == 0 else (counts * (counts - 1)).sum() / (BATCH * (BATCH - 1)))
+        return float(np.mean(found))
+
+    return run, records
+
+
+def mmap_loop(records: int) -> Prepared:
+    """The least a Python loop can do: an offset and a slice of the mapped file for each record, in a shuffled order."""
+    store = LocalStore(FOLDER, read="mmap")
+    manifest = open_manifest(store)
+    files, tables = [], []
+    for shard in manifest:
+        data = store.read(shard.raw.key)
+        files.append(data)
+        tables.append(np.frombuffer(data, "<u4", shard.records + 1, 4).tolist())
+    order = Lanes(lanes=min(64, len(manifest))).over(manifest.layout(), seed=7)
+    shards, places = order.layout.locate(order.slice(0, len(order)))
+    where = list(zip(shards.tolist(), places.tolist(), strict=True))
+
+    def run() -> int:
+        total = 0
+        for shard, place in where:
+            table = tables[shard]
+            total += len(bytes(files[shard][table[place] : table[place + 1]]))
+        return total
+
+    run()
+    return run, records
+
+
+def memcpy(record: int, records: int) -> Prepared:
+    """One core: batches out of memory as large as the data into a batch that is used again."""
+    rows = BATCH * record
+    block = np.ones(records // BATCH * rows, np.uint8).reshape(-1, rows)
+    target = np.zeros(rows, np.uint8)
+
+    def run() -> None:
+        for source in block:
+            np.copyto(target, source)
+
+    run()
+    return run, records // BATCH * BATCH
+
+
+def first_batch(percent: int) -> Prepared:
+    """A fresh stream to its first batch, at a percentage of the epoch."""
+    plain = _stream()
+    cursor = plain.cursor_at(len(plain) * percent // 100, 0)
+    plain.close()
+
+    def run() -> int:
+        with _stream(cursor=cursor) as stream:
+            return next(iter(stream)).step
+
+    run()
+    return run, 1
+
+
+def growth(epochs: int, datasets: int) -> Prepared:
+    """Bytes of resident memory that epochs and datasets opened and dropped leave behind."""
+
+    def run() -> float:
+        stream = _stream(reading=Reading(ahead_bytes_max=8 << 20))
+        for _ in range(3):
+            sum(len(batch) for batch in stream)
+        gc.collect()
+        before = resident_bytes("VmRSS")
+        for _ in range(epochs):
+            sum(len(batch) for batch in stream)
+        for seed in range(datasets):
+            next(iter(Stream(FOLDER, batch_size=BATCH, seed=seed, reading=Reading(ahead_bytes_max=8 << 20))))
+        gc.collect()
+        time.sleep(0.5)
+        return (resident_bytes("VmRSS") - before) / 1e6
+
+    return run, 1
+
+
+if __name__ == "__main__":
+    contest(
+        {
+            "write": write,
+            "batches": batches,
+            "objects": objects,
+            "mixing": mixing,
+            "mmap_loop": mmap_loop,
+            "memcpy": memcpy,
+            "first_batch": first_batch,
+            "growth": growth,
+        }
+    )

@@ -1,0 +1,91 @@
+"""What we write, mosaicml-streaming reads, and the reverse: with its own code, in its own environment."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.formats._golden import MDS, mds_record, plain, text_record
+from tests.formats.test_golden import images
+from tombola import Writer
+from tombola.formats import open_manifest, open_shard
+from tombola.stores import LocalStore
+
+ROOT = Path(__file__).parents[2]
+COUNT = 12
+pytestmark = pytest.mark.peer("mosaic")
+
+
+def columns() -> dict[str, str]:
+    manifest = open_manifest(LocalStore(ROOT / "tests" / "vectors" / "mosaic_formats" / "mds_raw"))
+    return manifest.columns.spec()
+
+
+def run_peer(home: Path, *arguments: str) -> None:
+    # A home and a folder for scratch of its own: it leaves shared memory and locks by the names of its data.
+    python = ROOT / "bench" / ".venv-mosaic" / "bin" / "python"
+    home.mkdir()
+    run = subprocess.run(
+        [str(python), "-W", "ignore", "-m", "tests.formats._peer", *arguments],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def write(folder: Path, numbers: Sequence[int], compression: str | None, append: bool) -> None:
+    # The compressions of one dataset may differ; its columns may not.
+    out = Writer(folder, columns=columns(), compression=compression, hashes=["sha1"], size_limit=3000, append=append)
+    with out as writer:
+        for number in numbers:
+            writer.write(images(mds_record(number)))
+
+
+def test_it_reads_what_we_write(tmp_path: Path) -> None:
+    folders = []
+    for name in MDS:
+        folder = tmp_path / name
+        write(folder, range(5), name.removeprefix("mds_").replace("raw", "") or None, append=False)
+        write(folder, range(5, COUNT), None, append=True)
+        folders.append(str(folder))
+    unsafe = tmp_path / "pkl"
+    with Writer(unsafe, columns={"a": "pkl"}, hashes=["sha1"], allow_unsafe=True) as writer:
+        writer.write({"a": {1, 2}})
+    merged = tmp_path / "merged"
+    entries = []
+    for part in range(2):
+        write(merged / str(part), range(part * 6, part * 6 + 6), None, append=False)
+        for entry in json.loads((merged / str(part) / "index.json").read_text())["shards"]:
+            entry["raw_data"]["basename"] = f"{part}/{entry['raw_data']['basename']}"
+            entries.append(entry)
+    (merged / "index.json").write_text(json.dumps({"version": 2, "shards": entries}))
+
+    run_peer(tmp_path / "home", "read", str(tmp_path / "found"), *folders, str(merged), str(unsafe))
+    found = pickle.loads((tmp_path / "found").read_bytes())
+    wanted = [{name: plain(value) for name, value in mds_record(number).items()} for number in range(COUNT)]
+    for folder in [*folders, str(merged)]:
+        assert found[folder] == wanted, folder
+    assert found[str(unsafe)] == [{"a": plain({1, 2})}]
+    store = LocalStore(merged)
+    manifest = open_manifest(store)
+    assert sum(len(list(open_shard(manifest, number, store))) for number in range(len(manifest))) == COUNT
+
+
+def test_we_read_what_it_writes(tmp_path: Path) -> None:
+    run_peer(tmp_path / "home", "write", str(tmp_path))
+    for name in [*MDS, "json", "csv", "tsv", "xsv"]:
+        store = LocalStore(tmp_path / name)
+        manifest = open_manifest(store)
+        assert len(manifest) > (name in MDS)
+        shards = [open_shard(manifest, number, store, verify=True) for number in range(len(manifest))]
+        make = mds_record if name in MDS else text_record
+        found = [{key: plain(value) for key, value in record.items()} for shard in shards for record in shard]
+        assert found == [{key: plain(value) for key, value in make(number).items()} for number in range(COUNT)], name
