@@ -49,6 +49,13 @@ def soon(condition: object, seconds: float = 20.0) -> bool:
     return False
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """Threads of the tests before this one have ended: they stop when their stream is collected, a moment later."""
+    gc.collect()
+    assert soon(lambda: our_threads() == []), our_threads()
+
+
 # ---- opening
 
 
