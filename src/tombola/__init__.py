@@ -12,9 +12,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tombola.order import Global, Lanes, Layout, Permutation, Sequential
-from tombola.plan import Cursor, Plan, World
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -42,24 +39,35 @@ __all__ = [
 if TYPE_CHECKING:
     from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
     from tombola.formats import Writer
+    from tombola.order import Global, Lanes, Layout, Permutation, Sequential
+    from tombola.plan import Cursor, Plan, World
     from tombola.stream import Batch, Reading, Stream
 
-# Rooms that a program which only plans need not load.
-_LATER = {
-    "Options": "tombola.arrays",
-    "get_build_params": "tombola.arrays",
-    "optim_options_for_dataset": "tombola.arrays",
-    "permutation": "tombola.arrays",
-    "shuffle": "tombola.arrays",
-    "shuffled": "tombola.arrays",
-    "Batch": "tombola.stream",
-    "Reading": "tombola.stream",
-    "Stream": "tombola.stream",
-    "Writer": "tombola.formats",
+# Loaded when first asked for: a program waits for the rooms it uses and for no others.
+_NAMES = {
+    "arrays": ("Options", "get_build_params", "optim_options_for_dataset", "permutation", "shuffle", "shuffled"),
+    "formats": ("Writer",),
+    "order": ("Global", "Lanes", "Layout", "Permutation", "Sequential"),
+    "plan": ("Cursor", "Plan", "World"),
+    "stream": ("Batch", "Reading", "Stream"),
 }
+_ROOM_OF = {name: room for room, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'tombola' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    if name in _ROOM_OF:
+        value = globals()[name] = getattr(import_module(f"tombola.{_ROOM_OF[name]}"), name)
+        return value
+    unknown = AttributeError(f"module 'tombola' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise unknown
+    try:
+        return import_module(f"tombola.{name}")  # a room: tombola.quality works without an import of its own
+    except ModuleNotFoundError as problem:
+        if problem.name != f"tombola.{name}":
+            raise
+        raise unknown from None
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *sorted(_NAMES)]

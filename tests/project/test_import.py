@@ -55,6 +55,42 @@ def test_the_version_is_the_installed_one() -> None:
     assert tombola.__version__ == version("tombola")
 
 
+LIGHT = """
+import json, sys
+import tombola
+early = sorted(name for name in sys.modules if name.startswith("tombola.") or name == "numpy")
+for name in tombola.__all__:
+    getattr(tombola, name)
+rooms = [getattr(tombola, room).__name__ for room in ("errors", "order", "plan", "quality", "stores")]
+print(json.dumps([early, sorted(set(tombola.__all__) - set(dir(tombola))), rooms]))
+"""
+
+
+def test_names_and_rooms_are_loaded_when_asked_for() -> None:
+    run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60, check=True)
+    early, hidden, rooms = json.loads(run.stdout)
+    assert early == []
+    assert hidden == []
+    assert rooms == [f"tombola.{name}" for name in ("errors", "order", "plan", "quality", "stores")]
+
+
+@pytest.mark.parametrize("name", ["nothing", "_nothing", "__path_of_nothing__"])
+def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
+    assert not hasattr(tombola, name)
+    with pytest.raises(AttributeError, match=f"module 'tombola' has no attribute '{name}'"):
+        getattr(tombola, name)
+
+
+def test_a_room_that_fails_to_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a room itself needs and does not find is no missing attribute."""
+    monkeypatch.setitem(sys.modules, "numpy.typing", None)
+    for name in [key for key in sys.modules if key.startswith("tombola.plan")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(vars(tombola), "plan", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        tombola.plan  # noqa: B018
+
+
 LATER = """
 import json, sys
 import tombola.order as order
