@@ -27,9 +27,23 @@ def integer(value: Any, what: str, low: int, high: int | None, error: type[Input
     except TypeError:
         raise error(f"{what} is {value!r}; it must be a whole number") from None
     if number < low or (high is not None and number > high):
-        span = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise error(f"{what} is {number}; it must be {span}")
+        span = f"at least {digits(low)}" if high is None else f"between {digits(low)} and {digits(high)}"
+        raise error(f"{what} is {digits(number)}; it must be {span}")
     return number
+
+
+def digits(number: int) -> str:
+    """A whole number for a message. Python refuses to print thousands of digits, and nobody wants hundreds.
+
+    >>> digits(-7), digits(2**1024), digits(1 - 2**1024)
+    ('-7', '2^1024', 'a negative number of 1024 bits')
+    """
+    size = abs(number)
+    if size.bit_length() <= 128:
+        return str(number)
+    if size & (size - 1) == 0:
+        return f"{'-' if number < 0 else ''}2^{size.bit_length() - 1}"
+    return f"a {'negative ' if number < 0 else ''}number of {size.bit_length()} bits"
 
 
 def flat_array(values: IntsLike, what: str, error: type[InputError]) -> npt.NDArray[Any]:
@@ -41,7 +55,7 @@ def flat_array(values: IntsLike, what: str, error: type[InputError]) -> npt.NDAr
     if given.size and given.dtype.kind not in "iu":
         wide = [v for v in given.reshape(-1).tolist() if isinstance(v, int) and not -(2**63) <= v < 2**63]
         if given.dtype.kind in "Of" and wide:
-            raise error(f"{what} {wide[0]} is more than 64 bits can hold")
+            raise error(f"{what} {digits(wide[0])} is more than 64 bits can hold")
         raise error(f"the {what}s have dtype {given.dtype}; they must be whole numbers")
     return given
 

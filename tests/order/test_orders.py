@@ -226,6 +226,7 @@ LAYOUT = Layout([5, 5])
         (lambda: Global().over(LAYOUT).find([1, 2]), "find_all"),  # type: ignore[arg-type]
         (lambda: Global().over(LAYOUT).slice(0, 11), "stop is 11"),
         (lambda: Global().over(LAYOUT).slice(0, 5, step=0), "step is 0"),
+        (lambda: make_spec(["lanes"]), "the name of an order is ['lanes']"),  # type: ignore[arg-type]
         (lambda: make_spec("lanse"), "no order named 'lanse'; known are concatenation, device_per_stream, global"),
         (lambda: make_spec("lanes", lane=3), "no option 'lane'"),
         (lambda: make_spec("global", lanes=3), "it has none"),

@@ -108,6 +108,9 @@ def test_seeds_are_keys_not_sums() -> None:
         (lambda: Permutation(3, 1).at([0], threads=0), "threads is 0"),
         (lambda: Permutation(3, 1).at([0], threads=None), "threads is None"),  # type: ignore[call-overload]
         (lambda: Permutation(3, 1).slice(0, 1, threads=2**40), "threads is"),
+        (lambda: Permutation(3, 1).at(10**5000), "position is a number of 16610 bits"),
+        (lambda: Permutation(3, 1).at([-(10**5000)]), "a negative number of 16610 bits"),
+        (lambda: Permutation(3, 10**5000), "it must be between -2^1024 and 2^1024"),
         (lambda: Permutation(3, 1).find(7), "value is 7"),
         (lambda: Permutation(3, 1).find([-7]), "value -7"),
         (lambda: Permutation(3, 1).slice(2, 1), "start is 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import pickle
@@ -349,6 +350,30 @@ def test_cursors_are_plain_values() -> None:
     assert kept.fingerprint["seed"] == 1
 
 
+def test_plans_are_copied_and_pickled() -> None:
+    """A worker that is spawned is sent its plan."""
+    order = Lanes(lanes=8).over(Layout.equal(16, 20), seed=3)
+    cursor = Plan(order, batch_size=16).batch(3).cursor
+    plan = Plan(order, World(rank=1, ranks=4), [(0, 0, 32), (0, 160, 16)], tail="pad")
+    for one in (plan, Plan(order, World(ranks=4), 8, cursor=cursor)):
+        for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+            assert (other.start, other.steps(), other.world) == (one.start, one.steps(), one.world)
+            assert other.fingerprint == one.fingerprint
+            assert other.batch(4).cursor == one.batch(4).cursor
+            assert other.batch(4).records.tolist() == one.batch(4).records.tolist()
+        with pytest.raises(TypeError):
+            one.fingerprint["seed"] = 99  # type: ignore[index]
+    rows = pickle.loads(pickle.dumps(plan.batch(2)))
+    assert rows.cursor == plan.batch(2).cursor
+
+
+def test_a_cursor_takes_any_whole_numbers() -> None:
+    """Those of NumPy too, as a checkpoint may bring them back."""
+    given = Cursor(np.int64(0), np.uint16(64), [np.array([0, 0, 16])], {"seed": 3})  # type: ignore[arg-type]
+    assert given == Cursor(0, 64, ((0, 0, 16),), {"seed": 3})
+    assert Cursor.from_json(given.to_json()) == given
+
+
 LAYOUT = Layout.equal(16, 20)
 CURSOR = Plan(Lanes(lanes=8).over(LAYOUT, seed=3), batch_size=16).batch(3).cursor
 
@@ -376,6 +401,7 @@ def test_cursors_of_another_run_are_refused_by_name(order, tail, words: list[str
     [
         ("{", "not JSON"),
         ("[]", "no entry 'tombola_cursor'"),
+        ("[" * 100_000, "not JSON"),
         ('{"epoch": 3}', "no entry 'tombola_cursor'"),
         ('{"tombola_cursor": 2}', "schema 2"),
         ('{"tombola_cursor": true}', "schema True"),
@@ -421,6 +447,8 @@ def test_cursors_outside_or_between_batches() -> None:
         (lambda order: Plan(order, World(ranks=8), 100), "the nearest sizes that can are 96 and 104"),
         (lambda order: Plan(order, World(ranks=8), 3), "the nearest sizes that can are 8"),
         (lambda order: Plan(order, batch_size=0), "batch_size is 0"),
+        (lambda order: Plan(order, batch_size=2**62, tail="pad"), "must be between 1 and"),
+        (lambda order: Plan(order, batch_size=[(0, 0, 16), (2**70, 0, 8)]), "epoch of a batch-size change"),
         (lambda order: Plan(order, batch_size=16, tail="keep"), "tail is 'keep'"),
         (lambda order: Plan(LAYOUT, batch_size=16), "needs an order over a layout"),
         (lambda order: Plan(order, batch_size=16).batch(20), "step (of 20 in epoch 0) is 20"),

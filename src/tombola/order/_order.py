@@ -255,6 +255,8 @@ def make_spec(name: str, **options: Any) -> OrderSpec:
     >>> make_spec("lanes", lanes=16).options()["lanes"]
     16
     """
+    if not isinstance(name, str):
+        raise OrderError(f"the name of an order is {name!r}; known are {', '.join(order_names())}")
     if name in _LATER and name not in _REGISTRY:
         import_module(_LATER[name])
     spec = _REGISTRY.get(name)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tombola.errors import CursorError
+from tombola._ints import integer
+from tombola.errors import CursorError, InputError
 from tombola.plan._steps import Change
 
 _SCHEMA = 1
@@ -87,7 +88,7 @@ class Cursor:
         """The cursor that `to_json` wrote."""
         try:
             values = json.loads(text)
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, RecursionError) as problem:
             raise CursorError(f"the cursor is not JSON: {problem}") from None
         return cls.from_dict(values)
 
@@ -128,8 +129,7 @@ def _thawed(value: Any) -> Any:
 
 
 def _whole(value: Any, low: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    if not low <= value < 2**63:
-        raise ValueError(f"{value} is out of range")
-    return value
+    try:
+        return integer(value, "one of its numbers", low, 2**63 - 1, InputError)
+    except InputError as problem:
+        raise ValueError(str(problem)) from None

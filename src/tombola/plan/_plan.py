@@ -373,6 +373,13 @@ class Plan:
                 )
         return tuple(notes)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fingerprint": None}  # a read-only view cannot be pickled, and follows from the order
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._fingerprint = frozen({**self._order.fingerprint, "tail": self._tail})
+
     def __repr__(self) -> str:
         return f"Plan({self.order!r}, {self.world!r}, batch_size={self.batch_size}, tail={self.tail!r})"
 

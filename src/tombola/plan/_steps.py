@@ -14,6 +14,8 @@ from tombola.errors import PlanError
 Tail = Literal["drop", "pad", "short"]
 #: (epoch, position, batch size): from that position of that epoch on, batches have that size.
 Change = tuple[int, int, int]
+_SIZE_MAX = 2**40  # rows of one batch: their numbers alone are 8 TB
+_EPOCH_MAX = 2**62
 
 
 @dataclass(frozen=True)
@@ -184,10 +186,10 @@ def check_changes(batch_size: Any) -> list[Change]:
             epoch, position, size = entry
             changes.append(
                 (
-                    integer(epoch, "the epoch of a batch-size change", 0, None, PlanError),
+                    integer(epoch, "the epoch of a batch-size change", 0, _EPOCH_MAX, PlanError),
                     integer(position, "the position of a batch-size change", 0, None, PlanError),
-                    integer(size, "batch_size", 1, None, PlanError),
+                    integer(size, "batch_size", 1, _SIZE_MAX, PlanError),
                 )
             )
         return changes
-    return [(0, 0, integer(batch_size, "batch_size", 1, None, PlanError))]
+    return [(0, 0, integer(batch_size, "batch_size", 1, _SIZE_MAX, PlanError))]
