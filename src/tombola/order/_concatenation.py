@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tombola import _core
-from tombola._ints import THREADS, Ints, IntsLike, integer, integers
+from tombola._ints import THREADS, Ints, integer
 from tombola.errors import OrderError
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
@@ -210,24 +210,22 @@ class _ConcatenationOrder(Order):
         line.native.at(on_line, out, THREADS)
         return out
 
-    def find_all(self, records: IntsLike, epoch: int = 0) -> tuple[Ints, Ints]:
-        """The positions of many records: those of records[i] at positions[starts[i]:starts[i+1]], rising."""
-        given = integers(records, "record", self._layout.records, OrderError).reshape(-1)
-        line = self._line(check_epoch(epoch))
-        shard = np.searchsorted(self._layout.filled_starts, given, side="right") - 1
-        offset = given - self._layout.filled_starts[shard]
-        place = np.empty_like(given)
+    def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
+        line = self._line(epoch)
+        shard = np.searchsorted(self._layout.filled_starts, records, side="right") - 1
+        offset = records - self._layout.filled_starts[shard]
+        place = np.empty_like(records)
         line.native.find_in_fraction(shard, offset, place)
         taken = place < line.fractions[shard]
         counts = self._wholes[shard] + taken
         ends = np.cumsum(counts)
         turn = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
-        asked = np.repeat(np.arange(given.size), counts)
+        asked = np.repeat(np.arange(records.size), counts)
         is_whole = turn < self._wholes[shard[asked]]
         on_line = line.starts[self._first_unit[shard[asked]] + turn] + np.where(is_whole, offset[asked], place[asked])
         positions, starts = line.base.find_all(on_line, epoch)
         starts = starts[np.append(0, ends)]
-        by = np.lexsort((positions, np.repeat(np.arange(given.size), np.diff(starts))))
+        by = np.lexsort((positions, np.repeat(np.arange(records.size), np.diff(starts))))
         return positions[by], starts
 
     # ---- for readers

@@ -43,8 +43,8 @@ class Visits:
 class Order(ABC):
     """Epoch position → record, over one layout with one seed: a pure function, with its inverse.
 
-    Made by `OrderSpec.over`. A new order implements `_at` and, when it reads no record twice, `_find`; the rest
-    follows, slowly, and may be overridden for speed.
+    Made by `OrderSpec.over`. A new order implements `_at`, and `_find`, or `_find_all` when it does not read every
+    record exactly once; the rest follows, slowly, and may be overridden for speed.
     """
 
     #: Paths through the epoch that are read side by side; position t belongs to lane (t div run) mod lanes.
@@ -102,7 +102,11 @@ class Order(ABC):
 
     def _find(self, records: Ints, epoch: int) -> Ints:
         """The position of each record (checked, flat), for an order that reads each record exactly once."""
-        raise NotImplementedError(f"{type(self).__name__} implements neither _find nor find_all")
+        raise NotImplementedError(f"{type(self).__name__} implements neither _find nor _find_all")
+
+    def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
+        """What `find_all` gives (records checked, flat): for an order that reads a record several times, or never."""
+        return self._find(records, epoch), np.arange(records.size + 1, dtype=np.int64)
 
     @overload
     def at(self, t: int, epoch: int = ...) -> int: ...
@@ -126,7 +130,7 @@ class Order(ABC):
         Those of one record come in rising order.
         """
         given = integers(records, "record", self._layout.records, OrderError).reshape(-1)
-        return self._find(given, check_epoch(epoch)), np.arange(given.size + 1, dtype=np.int64)
+        return self._find_all(given, check_epoch(epoch))
 
     def slice(self, start: int, stop: int, epoch: int = 0, *, step: int = 1) -> Ints:
         """The records of positions start, start + step, … below stop: faster than `at` for runs."""

@@ -19,7 +19,7 @@ from tombola.errors import OrderError
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
 from tombola.order._nested import spec_of, spec_to_json
-from tombola.order._order import Order, OrderSpec, Visits, check_epoch, register
+from tombola.order._order import Order, OrderSpec, Visits, register
 
 _WORD = 64
 _AT_ONCE = 2**20  # records a predicate is asked about at a time
@@ -287,12 +287,10 @@ class _SubsetOrder(Order):
     def _slice(self, start: int, stop: int, step: int, epoch: int) -> Ints:
         return self._kept.select(self._base._slice(start, stop, step, epoch))
 
-    def find_all(self, records: IntsLike, epoch: int = 0) -> tuple[Ints, Ints]:
-        """The positions of many records; none for those that are not kept."""
-        given = integers(records, "record", self._layout.records, OrderError).reshape(-1)
-        has = self._kept.has(given)
-        positions, starts = self._base.find_all(self._kept.before(given[has]), check_epoch(epoch))
-        counts = np.zeros(given.size, np.int64)
+    def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
+        has = self._kept.has(records)
+        positions, starts = self._base.find_all(self._kept.before(records[has]), epoch)
+        counts = np.zeros(records.size, np.int64)
         counts[has] = np.diff(starts)
         return positions, np.append(0, np.cumsum(counts))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tombola import _core
-from tombola._ints import THREADS, Ints, IntsLike, integers
+from tombola._ints import THREADS, Ints
 from tombola.errors import OrderError
 from tombola.order._lanes import LanesOrder
 from tombola.order._layout import Layout
@@ -193,10 +193,8 @@ class WovenOrder(Order):
 
     # ---- records → positions
 
-    def find_all(self, records: IntsLike, epoch: int = 0) -> tuple[Ints, Ints]:
-        """The positions of many records: those of records[i] at positions[starts[i]:starts[i+1]], rising."""
-        given = integers(records, "record", self._layout.records, OrderError).reshape(-1)
-        shard, place = self._layout.locate(given)
+    def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
+        shard, place = self._layout.locate(records)
         own = self._own_start[shard] + place
         streams = self._layout.streams
         stream = np.zeros_like(shard) if streams is None or len(self._strands) == 1 else streams[shard]
@@ -216,7 +214,7 @@ class WovenOrder(Order):
                 found.append(position[position >= 0])
         of, positions = np.concatenate(asked), np.concatenate(found)
         by = np.lexsort((positions, of))
-        return positions[by], np.append(0, np.cumsum(np.bincount(of, minlength=given.size)))
+        return positions[by], np.append(0, np.cumsum(np.bincount(of, minlength=records.size)))
 
     def _positions(self, stream: int, lane: Ints, place: Ints, turn: int, epoch: int) -> Ints:
         """Where the places of a stream's lanes in one of its passes come in an epoch; −1 when they do not."""

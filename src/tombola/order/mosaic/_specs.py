@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola import _core
-from tombola._ints import Ints, IntsLike, integer, integers
+from tombola._ints import Ints, integer
 from tombola.errors import OrderError
 from tombola.order._layout import Layout
-from tombola.order._order import Order, OrderSpec, check_epoch, register
+from tombola.order._order import Order, OrderSpec, register
 from tombola.order.mosaic._deal import deal
 from tombola.order.mosaic._draws import SEED_END, check_seed, width
 from tombola.order.mosaic._sampling import SAMPLINGS, is_list, sample, stream_records
@@ -255,13 +255,11 @@ class _MosaicOrder(Order):
     def _slice(self, start: int, stop: int, step: int, epoch: int) -> Ints:
         return self._epoch(epoch).records[start:stop:step].astype(np.int64)
 
-    def find_all(self, records: IntsLike, epoch: int = 0) -> tuple[Ints, Ints]:
-        """The positions of many records, none for one that the epoch does not read; see `Order.find_all`."""
-        given = integers(records, "record", self._layout.records, OrderError).reshape(-1)
-        starts, found = self._find_table(self._epoch(check_epoch(epoch)))
-        first = starts[given].astype(np.int64)
-        counts = starts[given + 1] - first
-        ends = np.zeros(given.size + 1, np.int64)
+    def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
+        starts, found = self._find_table(self._epoch(epoch))
+        first = starts[records].astype(np.int64)
+        counts = starts[records + 1] - first
+        ends = np.zeros(records.size + 1, np.int64)
         np.cumsum(counts, out=ends[1:])
         places = np.arange(ends[-1]) + np.repeat(first - ends[:-1], counts)
         return found[places].astype(np.int64), ends
