@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tombola
 from tombola.cli import main
 from tombola.order import Lanes, Layout, Order, Sequential, make_spec
 from tombola.plan import Plan, World
@@ -262,3 +263,10 @@ def test_a_closed_pipe_is_no_failure() -> None:
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert run.stderr == ""
     assert run.returncode == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["--version"])
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out == f"tombola {tombola.__version__}\n"

@@ -26,6 +26,15 @@ def test_json_is_the_score_of_the_plan(capsys: pytest.CaptureFixture[str], tmp_p
     assert json.loads(capsys.readouterr().out) == json.loads(wanted.to_json())
 
 
+def test_an_order_brings_its_own_batch_size(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["score", "8x500+8x500", "--order", "per_stream", "--option", "batch_size=32", "--json"]
+    words += ["--worst", "flawed"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["batch_size"] == 32
+    assert main([*words, "--batch-size", "64"]) == 2
+    assert "leave batch_size out" in capsys.readouterr().err
+
+
 def test_recorded_ids(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = np.stack([np.random.default_rng(e).permutation(LAYOUT.records) for e in range(3)])
     np.save(tmp_path / "ids.npy", rows)

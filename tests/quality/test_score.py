@@ -135,6 +135,15 @@ def test_few_open_shards_are_local() -> None:
     assert result["p_same"] == pytest.approx(15 / 63, rel=0.05)
 
 
+@pytest.mark.parametrize("size", [100, 37])
+def test_shards_that_are_cut_between_lanes_do_not_hide_the_period(size: int) -> None:
+    """With hardly more shards than lanes many are read by two lanes, whose numbers lie a power of two apart."""
+    for lanes in (16, 64):
+        result = score(Lanes(lanes=lanes).over(Layout.equal(100, size), seed=0), epochs=2)
+        assert result.period == lanes
+        assert f"every {lanes} positions" in str(result)
+
+
 def test_repetition_is_no_period() -> None:
     result = score(buffered(LAYOUT, 2000, 2), layout=LAYOUT)
     assert result.period is None

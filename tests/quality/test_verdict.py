@@ -109,6 +109,58 @@ def test_equal_epochs_are_a_flaw_though_others_lie_between() -> None:
     assert "epoch 2 as 0" in flaws(score(np.array([a, b, a]), layout=LAYOUT))
 
 
+def fixed(size: int) -> Callable[[np.random.Generator], Ints]:
+    """The same batches in every epoch, in a new order."""
+    batches = np.random.default_rng(99).permutation(M).reshape(-1, size)
+    return lambda rng: batches[rng.permutation(len(batches))].reshape(-1)
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, Layout([M])])
+def test_batches_that_stay_the_same_are_a_flaw(layout: Layout) -> None:
+    result = score(rows(fixed(50)), layout=layout, batch_size=50)
+    assert "share one in the next epoch too with chance 1" in flaws(result)
+    assert result.get("mates_again").value == 1
+    for seed in range(5):
+        fair = score(rows(lambda rng: rng.permutation(M), seed + 2), layout=layout, batch_size=50)
+        assert fair.verdict == "perfect"
+        assert abs(fair.get("mates_again").z_perfect) < 4
+
+
+def test_one_permutation_read_from_another_place_is_a_flaw() -> None:
+    line = np.random.default_rng(5).permutation(M)
+    result = score(rows(lambda rng: np.roll(line, int(rng.integers(M))), 8), layout=LAYOUT)
+    assert "share one in the next epoch too" in flaws(result)
+
+
+def test_the_chance_of_mates_is_that_of_a_count() -> None:
+    """Exact for every pair of all batches; of several epochs, and with a last batch that is not whole."""
+    m, size = 1000, 24
+    ids = np.array([np.random.default_rng(e).permutation(m) for e in range(3)])
+    batch = np.empty((3, m), np.int64)
+    np.put_along_axis(batch, ids, np.arange(m)[None, :] // size, axis=1)
+    met = pairs = 0
+    for e in range(2):
+        for one in ids[e, : m // size * size].reshape(-1, size):
+            later = batch[e + 1, one]
+            met += int((later[:, None] == later[None, :]).sum() - size) // 2
+            pairs += size * (size - 1) // 2
+    number = score(ids, layout=Layout([m]), batch_size=size).get("mates_again")
+    assert number.value == pytest.approx(met / pairs)
+    last = m % size
+    assert number.perfect == pytest.approx((m // size * size * (size - 1) + last * (last - 1)) / (m * (m - 1)))
+
+
+@pytest.mark.parametrize(
+    ("lanes", "homes", "times"), [(128, "fixed", 2), (256, "fixed", 4), (256, "fresh", 1), (64, "fixed", 1)]
+)
+def test_more_fixed_lanes_than_rows_keep_batches_together_and_that_is_said(lanes: int, homes: Any, times: int) -> None:
+    result = score(Lanes(lanes=lanes, homes=homes).over(Layout.equal(1024, 60), seed=3))
+    number = result.get("mates_again")
+    assert number.value / (number.perfect or 1) == pytest.approx(times, rel=0.1)
+    assert result.verdict == "stratified"
+    assert ("share one in the next epoch" in str(result)) == (times > 1)
+
+
 def test_one_epoch_is_tested_at_its_ends_and_says_what_is_not() -> None:
     rng, label = np.random.default_rng(0), np.arange(M) * 10 // M
     early = np.argsort(np.where(label == 3, rng.random(M) ** 1.5, rng.random(M)))

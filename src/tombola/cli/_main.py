@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 from tombola.cli import _cat, _head, _info, _order, _score, _shuffle, _verify, _where
 from tombola.errors import TombolaError
@@ -21,6 +22,13 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+class _Version(argparse.Action):
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        # Loaded only now: it takes longer than most commands run.
+        print(f"tombola {import_module('importlib.metadata').version('tombola')}")
+        sys.exit(0)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; gives its exit code: 0, 1 when data is found to be
     damaged, or 2 when the input makes no sense.
@@ -34,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
         description="Shuffles training data: the order of records as a pure function.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add(commands)

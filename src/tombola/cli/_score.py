@@ -15,7 +15,6 @@ from tombola.cli._order import parse_option
 from tombola.cli._table import print_plain
 from tombola.errors import InputError
 from tombola.order import Layout, Order, make_spec, order_names
-from tombola.plan import Plan, World
 from tombola.quality import Score, score
 
 _OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch")
@@ -40,7 +39,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seed", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epoch", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epochs", type=int, default=16, help="epochs compared with one another")
-    parser.add_argument("--batch-size", type=int, default=64, help="over all ranks")
+    parser.add_argument("--batch-size", type=int, help="over all ranks; 64, or the order's own, unless given")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--label", metavar="FILE", help="a .npy file with one label, value or row of values per record")
     parser.add_argument("--kind", choices=("auto", "label", "value"), default="auto", help="how to read --label")
@@ -57,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     layout = parse_layout(arguments.layout)
     feature = None if arguments.label is None else _load(arguments.label, "--label")
     common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind, "epochs": arguments.epochs}
+    common |= {"batch_size": arguments.batch_size, "ranks": arguments.ranks}
     if arguments.ids is not None:
         taken = [name for name in _OF_ORDERS if getattr(arguments, name) not in (None, [])]
         if taken:
@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
                 f"--{taken[0]} describes an order, but --ids {arguments.ids} is judged instead; leave one of them out"
             )
         subject: Any = _load(arguments.ids, "--ids")
-        common |= {"layout": layout, "batch_size": arguments.batch_size, "ranks": arguments.ranks}
+        common["layout"] = layout
     else:
-        subject = Plan(_order(arguments, layout), World(ranks=arguments.ranks), arguments.batch_size)
+        subject = _order(arguments, layout)
         common["epoch"] = arguments.epoch or 0
     try:
         result = score(subject, **common)

@@ -41,6 +41,8 @@ class Grid:
 
     def __post_init__(self) -> None:
         self.batches = self.source.positions // self.batch_size
+        if self.source.positions < 16:
+            raise InputError(f"there are {self.source.positions} positions; a score needs at least 16, in 8 batches")
         if self.batches < 8:
             raise InputError(
                 f"{self.source.positions} positions hold {self.batches} batches of {self.batch_size}; a score needs at "

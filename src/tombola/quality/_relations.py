@@ -24,6 +24,7 @@ _RUN_LENGTH_MAX = 1 << 16
 _LAGS = 1024  # lags searched for a period, one by one
 _RECORDS = 4096  # followed from epoch to epoch
 _SEED_PAIRS = 12
+_MATES = 4096  # rows of whole batches that are looked for in the next epoch
 
 
 def runs(grid: Grid, epoch: int = 0) -> list[Ints]:
@@ -62,7 +63,8 @@ def lag_table(grid: Grid, read: list[Ints], alarm: float) -> tuple[tuple[Lag, ..
         head = int(again[0])
         near = (same[:head] * count[:head]).sum()
         if _binomial_score(np.array([near]), np.array([count[:head].sum()]), p)[0] <= alarm * math.sqrt(inflated):
-            period = int(lags[head])
+            # Shards that are cut between two lanes come again earlier than all others: the rhythm is that of most.
+            period = int(lags[again[same[again] - p >= (same[again].max() - p) / 2][0]])
     m, centre = layout.records, (layout.records - 1) / 2
     shown = sorted({1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024, *extra} | _around(period))
     out = []
@@ -183,6 +185,45 @@ def _seeds(source: Source, records: Ints, ahead: int) -> list[float]:
             return []
         found.append(float((here * there).mean()))
     return found
+
+
+def mates_numbers(grid: Grid) -> list[Number]:
+    """Chance that two rows of a batch, from different shards where there are several, share one in the next epoch too.
+
+    A fixed permutation read from another place, or fixed batches in another order, correlate with no epoch by rank.
+    """
+    source, size = grid.source, grid.batch_size
+    n, shards = source.positions, source.layout.filled_starts.size - 1
+    if source.epochs < 2 or n != source.layout.records:
+        return []
+    whole, rest = grid.batches, n - grid.batches * size
+    chance = (whole * size * (size - 1) + rest * (rest - 1)) / (n * (n - 1))
+    met, pairs = np.zeros(source.epochs - 1), np.zeros(source.epochs - 1)
+    for epoch in range(source.epochs - 1):
+        drawn = Permutation(whole, grid.seed, "quality/mates", epoch)
+        chosen = drawn.slice(0, min(whole, max(2, _MATES // size)))
+        rows = np.stack([source.read(int(b) * size, (int(b) + 1) * size, epoch) for b in chosen])
+        places = source.places(rows.reshape(-1), epoch + 1)
+        if places is None:
+            return []
+        shard = source.layout.locate(rows)[0]
+        later = places.reshape(rows.shape) // size
+        step = max(1, (1 << 24) // (size * size))
+        for at in range(0, len(rows), step):
+            apart = np.triu(np.ones((size, size), np.bool_), 1)[None]
+            if shards > 1:
+                apart = apart & (shard[at : at + step, :, None] != shard[at : at + step, None, :])
+            again = later[at : at + step, :, None] == later[at : at + step, None, :]
+            met[epoch] += np.count_nonzero(again & apart)
+            pairs[epoch] += np.count_nonzero(np.broadcast_to(apart, again.shape))
+    if not pairs.all():
+        return []
+    value = float(met.sum() / pairs.sum())
+    k = met.size
+    error = float((met / pairs).std(ddof=1) / math.sqrt(k)) if k > 1 else 0.0
+    scatter = math.sqrt(chance * (1 - chance) / pairs.sum())
+    z = share_score(value, chance, scatter)
+    return [Number("mates_again", "run", value, chance, error, scatter, max(0, k - 1), z)]
 
 
 def bias_numbers(grid: Grid, feature: Feature | None, shares: Shares) -> tuple[list[Number], int]:

@@ -150,9 +150,8 @@ class Score:
     #: Records that an epoch left out, and positions that repeated a record, of each epoch that was read whole.
     records_missing: tuple[int, ...] = ()
     records_repeated: tuple[int, ...] = ()
-    #: Records that none of these epochs read; and positions, over all of them, beyond an even number of reads.
+    #: Records that none of these epochs read.
     records_missing_always: int | None = None
-    records_uneven: int | None = None
     #: Share of the rows of a shuffled array that equal another row: which is which was drawn with the seed.
     tied_rows: float = 0.0
     #: What was not tested, and why.

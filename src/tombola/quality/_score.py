@@ -108,6 +108,7 @@ class _Judge:
             if opened:
                 numbers += _measure.drift_numbers(grid, feature, opened[0].value)
         numbers += _relations.run_numbers(grid)
+        numbers += _relations.mates_numbers(grid)
         biases, more = _relations.bias_numbers(grid, feature, shares)
         tests = _verdict.tests(numbers) + more
         numbers += biases

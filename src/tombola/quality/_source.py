@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from tombola._ints import Ints, integers
 from tombola.errors import InputError
-from tombola.order import Layout, Order, Permutation
+from tombola.order import Layout, Order, OrderSpec, Permutation
 from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
@@ -54,7 +55,7 @@ class OrderSource:
     shards_given: bool = True
 
     def __post_init__(self) -> None:
-        self.name = f"{self.order.spec!r}, seed {self.order.seed}"
+        self.name = f"{_title(self.order.spec)}, seed {self.order.seed}"
         self.layout = self.order.layout
         self.positions = len(self.order)
         self.run = self.order.run
@@ -78,6 +79,12 @@ class OrderSource:
     def reseeded(self, by: int) -> Source | None:
         other = self.order.spec.over(self.layout, seed=self.order.seed + by)
         return OrderSource(other, self.first_epoch, self.epochs, self.readers)
+
+
+def _title(spec: OrderSpec) -> str:
+    """The options that were given, as they were written; what stayed as it was is left out."""
+    given = (f for f in dataclasses.fields(spec) if f.repr and getattr(spec, f.name) != f.default)
+    return f"{type(spec).__name__}({', '.join(f'{f.name}={getattr(spec, f.name)!r}' for f in given)})"
 
 
 class IdsSource:

@@ -34,7 +34,7 @@ def table(score: Score) -> Any:
     lines = [Text(("flaw: " if f.flaw else "• ") + f.what, style="red" if f.flaw else "") for f in score.findings]
     lines += [Text("note: " + n, style="dim") for n in score.notes]
     grid = Table(box=None, pad_edge=False)
-    grid.add_column("number")
+    grid.add_column("number", no_wrap=True)
     for title in ("beginning", "middle", "end", "whole", "perfect"):
         grid.add_column(title, justify="right")
     names = dict.fromkeys(n.name for n in score.numbers)
@@ -56,6 +56,6 @@ def _cell(n: Number | None, threshold: float) -> tuple[str, str]:
     if n is None:
         return "", ""
     low, high = n.interval
-    span = f" ± {(high - low) / 2:.2g}" if n.error else ""
+    span = f" ±{(high - low) / 2:.2g}" if n.error else ""
     differs = n.perfect is not None and n.perfect_error > 0 and abs(n.z_perfect) > threshold
     return f"{n.value:.4g}{span}", "yellow" if differs else ""

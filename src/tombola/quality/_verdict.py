@@ -34,7 +34,7 @@ _SEEN_TWICE = 2.0  # normal score that the scatter between epochs must allow too
 
 def tests(numbers: list[Number]) -> int:
     """How many chances of a false alarm the verdict takes with these numbers and the lags."""
-    tested = (n for n in numbers if n.name in _SHARDS | _MIXING or n.name.startswith(_BIASES))
+    tested = (n for n in numbers if n.name in {*_SHARDS, *_MIXING, "mates_again"} or n.name.startswith(_BIASES))
     return sum(1 for _ in tested) + 2 + 2 * _LAGS_SHOWN_MAX
 
 
@@ -59,9 +59,11 @@ class Weighing:
     def verdict(self) -> tuple[list[Finding], Verdict]:
         """What was found, flaws first, and the word for it."""
         flaws = [*self._biased(), *self._ends(), *self.flaws]
+        mates = self._mates()
+        flaws += [f for f in mates if f.flaw]
         shards = [n for n in self._middle() if n.name in _SHARDS and abs(n.z_perfect) > self.alarm]
         shards = [n for n in shards if n.zone != "epoch" or abs(evidence(n)) > self.alarm]
-        notes = [*self._repeats(), *self._others(shards)]
+        notes = [*self._repeats(), *self._others(shards), *(f for f in mates if not f.flaw)]
         worse, better = self._mixing()
         explained: list[Number] = []
         if self.moves_shards and worse and self.grid.source.shards_given:
@@ -223,6 +225,19 @@ class Weighing:
                     )
                 )
         return found
+
+    def _mates(self) -> list[Finding]:
+        """Batches that stay together from epoch to epoch: more lanes than rows, of fixed homes, do that too."""
+        return [
+            Finding(
+                f"two rows of a batch share one in the next epoch too with chance {n.value:.3g}, not {n.perfect:.3g}; "
+                f"z = {n.z_perfect:.3g}",
+                n.z_perfect,
+                not self.moves_shards,
+            )
+            for n in self.numbers
+            if n.name == "mates_again" and n.z_perfect > self.alarm
+        ]
 
     def _ends(self) -> list[Finding]:
         """The ends of an epoch that mix less than its middle."""
