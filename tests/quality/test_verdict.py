@@ -243,6 +243,11 @@ def test_labels_near_the_end_of_the_whole_numbers() -> None:
         (np.arange(M), {"layout": [M]}, "layout is a list"),
         (np.array(["a", 1] * 50, object), {"before": np.array([1, "a"] * 50, object)}, "cannot be compared"),
         (np.zeros(1000), {"before": np.zeros(1000)}, "all 1000 rows"),
+        (Lanes(lanes=3), {}, r"Lanes\(lanes=3\) has no layout yet"),
+        ("lanes", {}, "score takes an order, a plan, ids"),
+        (None, {"layout": LAYOUT}, "score takes an order, a plan, ids"),
+        (np.arange(M), {}, "recorded ids need layout="),
+        (np.arange(15), {"layout": Layout([15])}, "15 positions; a score needs at least 16"),
         (np.arange(M), {"layout": LAYOUT, "batch_size": 30, "ranks": 4}, "nearest sizes are 28 or 32"),
     ],
 )

@@ -143,6 +143,10 @@ def open_source(
         if readers is not None:
             raise InputError("a plan knows its ranks; leave out ranks")
         return OrderSource(subject.order, epoch, epochs, subject.world.readers), subject.batch_size
+    if isinstance(subject, OrderSpec):
+        raise InputError(
+            f"{_title(subject)} has no layout yet; score({type(subject).__name__}(…).over(layout, seed=…))"
+        )
     if epoch:
         raise InputError("epoch chooses an epoch of an order or plan; recorded ids have one row for each epoch")
     if layout is not None and not isinstance(layout, Layout):
@@ -157,8 +161,6 @@ def open_source(
             layout = Layout([*[size] * (ids.size // size), *([ids.size % size] if ids.size % size else [])])
         name = f"array of {ids.size} rows, before and after"
     else:
-        if layout is None:
-            raise InputError("recorded ids need layout=, the records per shard they were read from: Layout(sizes)")
         given = _array(subject, "ids")
         if given.ndim not in (1, 2) or given.size == 0:
             raise InputError(
@@ -168,6 +170,8 @@ def open_source(
         ids = given if given.ndim == 2 else given[None, :]
         if ids.dtype.kind not in "iu":
             raise InputError(f"ids have dtype {ids.dtype}; they must be whole numbers: the records in reading order")
+        if layout is None:
+            raise InputError("recorded ids need layout=, the records per shard they were read from: Layout(sizes)")
         for row in ids:
             integers(row, "record", layout.records, InputError)
         name = f"{ids.shape[1]} recorded ids" + (f", {ids.shape[0]} epochs" if ids.shape[0] > 1 else "")
