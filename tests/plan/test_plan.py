@@ -7,6 +7,7 @@ import dataclasses
 import math
 import pickle
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -119,6 +120,70 @@ def test_resume_under_other_worlds_and_batch_sizes(order, tail, data: st.DataObj
         for run_step, epoch, position in log:
             assert last.locate(run_step)[0] == epoch
             assert last.what(last.locate(run_step)[1], epoch)[0] == order.at(position, epoch)
+
+
+@st.composite
+def ramps(draw: st.DrawFn, records: int, unit: int, start: tuple[int, int]) -> list[tuple[int, int, int]]:
+    """A batch size from a place of the run on, and up to four changes where one of its batches ends."""
+    sizes = st.integers(1, max(1, min(records, 64) // unit)).map(lambda k: k * unit)
+    epoch, position = start
+    found = [(epoch, position, draw(sizes))]
+    for _ in range(draw(st.integers(0, 4))):
+        position += draw(st.integers(0, 4)) * found[-1][2]
+        if position == found[-1][1] or position >= records:
+            epoch, position = epoch + draw(st.integers(1, 2)), 0
+        found.append((epoch, position, draw(sizes)))
+    return found
+
+
+@settings(deadline=None, max_examples=80)
+@given(order=any_orders(records_max=300), tail=st.sampled_from(TAILS), data=st.data())
+def test_cuts_among_ramps(order, tail, data: st.DataObject) -> None:
+    """Law 3 with batch sizes that change between the cuts, at them, and are given anew, carried on or ended there."""
+    read: list[tuple[int, int, int]] = []
+    cursor = None
+    for _ in range(data.draw(st.integers(2, 5))):
+        world = data.draw(worlds(ranks_max=8))
+        start = (0, 0) if cursor is None else (cursor.epoch, cursor.position)
+        kinds = ["ramp", "number"] if cursor is None else ["ramp", "number", "none"]
+        kind = data.draw(st.sampled_from(kinds))
+        sizes = {
+            "ramp": lambda: data.draw(ramps(len(order), world.readers, start)),  # noqa: B023
+            "number": lambda: whole_batch(data.draw, world.readers, size_max=48),  # noqa: B023
+            "none": lambda: None,
+        }[kind]()
+        refused = ""
+        try:
+            views = [Plan(order, view, sizes, tail=tail, cursor=cursor) for view in rank_views(world)]
+        except PlanError as problem:
+            refused = str(problem)
+        if refused:  # an epoch of less than a batch, or a history that these ranks cannot share out
+            assert "tail='drop'" in refused or (kind == "none" and "shared out evenly" in refused)
+            continue
+        plan = views[0]
+        epoch, step = plan.start
+        for _ in range(data.draw(st.integers(1, 10))):
+            if step == plan.steps(epoch):
+                epoch, step = epoch + 1, 0
+            positions, records = gather(views, step, epoch)
+            assert np.array_equal(positions, np.arange(positions[0], positions[-1] + 1))
+            assert np.array_equal(records, order.at(positions, epoch))
+            assert plan.locate(plan.run_step(step, epoch)) == (epoch, step)
+            read.append((epoch, int(positions[0]), int(positions[-1]) + 1))
+            cursor = Cursor.from_json(plan.batch(step, epoch).cursor.to_json())
+            step += 1
+    for (epoch, _, stop), (then, start_then, _) in pairwise(read):
+        if then == epoch:
+            assert start_then == stop
+        else:
+            assert (then, start_then) == (epoch + 1, 0)
+            assert tail == "drop" or stop == len(order)
+    if cursor is not None:  # one process answers for the whole run: every batch that was read, by its number in the log
+        whole = Plan(order, World(), tail=tail, cursor=cursor)
+        for number, (epoch, first, stop) in enumerate(read):
+            there, step = whole.locate(number)
+            assert there == epoch
+            assert np.array_equal(whole.what(step, epoch), order.slice(first, stop, epoch))
 
 
 def _step_of(plan: Plan, epoch: int, position: int) -> tuple[int, int]:
