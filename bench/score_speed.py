@@ -9,13 +9,16 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 CASES = {
     "1e8 positions, lanes 64": ("lanes", {"lanes": 64}, 100_000, 1_000, False),
     "1e8 positions, lanes 64, window 2": ("lanes", {"lanes": 64, "window": 2}, 100_000, 1_000, False),
     "1e8 positions, global": ("global", {}, 100_000, 1_000, False),
     "1e8 positions, lanes 64, 100 labels": ("lanes", {"lanes": 64}, 100_000, 1_000, True),
+    "1e8 recorded ids in a file": ("global", {}, 100_000, 1_000, False),
     "1e12 positions, lanes 64": ("lanes", {"lanes": 64}, 1_000_000, 1_000_000, False),
     "1e12 positions, global": ("global", {}, 1_000_000, 1_000_000, False),
 }
@@ -31,9 +34,19 @@ def case(name: str) -> None:
     order, options, shards, size, labelled = CASES[name]
     layout = Layout.equal(shards, size)
     feature = (np.arange(layout.records) * 100 // layout.records).astype(np.int8) if labelled else None
-    start = time.perf_counter()
-    result = score(make_spec(order, **options).over(layout, seed=7), feature=feature)
-    took = time.perf_counter() - start
+    judged, more = make_spec(order, **options).over(layout, seed=7), {"feature": feature}
+    with tempfile.TemporaryDirectory() as folder:
+        if "file" in name:
+            path = Path(folder) / "ids.npy"
+            ids = np.lib.format.open_memmap(path, "w+", np.int32, (layout.records,))
+            for at in range(0, layout.records, 1 << 20):
+                ids[at : at + (1 << 20)] = judged.slice(at, min(at + (1 << 20), layout.records))
+            ids.flush()
+            del ids
+            judged, more = np.load(path, mmap_mode="r"), {"layout": layout}
+        start = time.perf_counter()
+        result = score(judged, **more)
+        took = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         json.dumps(

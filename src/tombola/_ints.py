@@ -65,11 +65,16 @@ def integers(values: IntsLike, what: str, end: int, error: type[InputError]) -> 
     given = flat_array(values, what, error)
     if given.size == 0:
         return np.empty(given.shape, np.int64)
+    check_bounds(given, what, end, error)
+    return np.ascontiguousarray(given, np.int64)
+
+
+def check_bounds(given: npt.NDArray[Any], what: str, end: int, error: type[InputError]) -> None:
+    """Refuses an array of whole numbers that are not all in 0…end−1, without a copy of it."""
     low, high = int(given.min()), int(given.max())
     if low < 0 or high >= end:
         bad = low if low < 0 else high
         raise error(f"{what} {bad} is outside 0…{end - 1}" if end else f"{what} {bad} does not exist: there is none")
-    return np.ascontiguousarray(given, np.int64)
 
 
 def check_threads(threads: Any, error: type[InputError]) -> int:

@@ -11,7 +11,7 @@ import pytest
 from tombola._ints import Ints
 from tombola.errors import InputError
 from tombola.order import Lanes, Layout
-from tombola.quality import Score, score
+from tombola.quality import Score, _coverage, _source, score
 
 LAYOUT = Layout.equal(200, 200)
 M = LAYOUT.records
@@ -186,6 +186,18 @@ def test_records_left_out_are_counted_and_always_the_same_are_a_flaw() -> None:
     assert '"records_missing_always": 3' in result.to_json()
     fair = score(rows(lambda rng: rng.permutation(M)[: M - 3]), layout=LAYOUT)
     assert (fair.verdict, fair.records_missing, fair.records_missing_always) == ("perfect", (3,) * 4, 0)
+
+
+def test_ids_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the pieces, and whatever the width of the ids: the same score."""
+    for options, line in ((2, M), (2, M - 300), (1, M + 700)):
+        ids = rows(lambda rng: np.concatenate([rng.permutation(M), rng.permutation(M)])[:line], options)  # noqa: B023
+        whole = score(ids, layout=LAYOUT)
+        for room in (_source, _coverage):
+            monkeypatch.setattr(room, "READ_AT_ONCE", 997)
+        for dtype in (np.int32, np.uint16):
+            assert score(ids.astype(dtype), layout=LAYOUT) == whole
+        monkeypatch.undo()
 
 
 def test_what_one_short_epoch_leaves_out_must_be_a_random_choice() -> None:

@@ -19,7 +19,7 @@ from tombola.order._layout import Layout
 _EPOCH_MAX = 2**62
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Visits:
     """When each part of each shard is needed in an epoch: one entry a visit, ordered by lane, then by first position.
 

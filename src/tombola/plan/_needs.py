@@ -14,7 +14,7 @@ from tombola.order import Order, Visits
 from tombola.plan._world import World
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Needs:
     """The shards that are read, in the order of their first use. Positions are bounds: no use lies outside them."""
 
@@ -39,7 +39,7 @@ class Locality:
     later: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Uses:
     """Entry i says that a reader needs a shard from one position to another."""
 

@@ -13,7 +13,7 @@ from tombola.quality._feature import Feature
 from tombola.quality._measure import Reading
 from tombola.quality._perfect import Pairs
 from tombola.quality._result import Finding, Lag, Number, share_score
-from tombola.quality._source import IdsSource, Source
+from tombola.quality._source import READ_AT_ONCE, IdsSource, Source
 from tombola.quality._verdict import moves_shards
 
 _RECORDS_MAX = 1 << 28  # beyond, only the epoch that is read is counted
@@ -55,13 +55,17 @@ def cover(
     never, missing, repeated, uneven = np.ones(m, np.bool_), [], [], 0
     left_out: Ints | None = None
     for epoch in range(source.epochs):
-        row = source.read(0, n, epoch)
+        row = source.ids[epoch]
+        pieces = [row[start : start + READ_AT_ONCE] for start in range(0, n, READ_AT_ONCE)]
         seen = np.zeros(m, np.bool_)
-        seen[row] = True
+        for piece in pieces:
+            seen[piece] = True
         missing.append(m - int(np.count_nonzero(seen)))
         repeated.append(n - m + missing[-1])
         if n > m and repeated[-1]:
-            times = np.bincount(row, minlength=m)
+            times = np.zeros(m, np.int64)
+            for piece in pieces:
+                np.add.at(times, piece, 1)
             uneven = max(uneven, int(times.max() - times.min()))
         if epoch == 0:
             left_out = np.flatnonzero(~seen)

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tombola._ints import Ints, integers
+from tombola._ints import Ints, check_bounds
 from tombola.errors import InputError
 from tombola.order import Layout, Order, OrderSpec, Permutation
 from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
+READ_AT_ONCE = 1 << 20  # positions of recorded ids that are converted to 64 bits at a time
 SHARDS_DRAWN_MAX = 1 << 24  # over all epochs, and over all seeds
 
 
@@ -108,11 +109,14 @@ class IdsSource:
     def places(self, records: Ints, epoch: int) -> Ints | None:
         wanted = np.zeros(self.layout.records, np.bool_)
         wanted[records] = True
-        row = self.ids[epoch]
-        at = np.flatnonzero(wanted[row])[::-1]
-        out = np.full(self.layout.records, -1, np.int64)
-        out[row[at]] = at  # reversed, so that the first of several positions stays
-        found = out[records]
+        rising = np.unique(records)
+        out = np.full(rising.size, -1, np.int64)
+        # In pieces, for ids may fill most of the memory; from the end, so that the first of several positions stays.
+        for start in reversed(range(0, self.positions, READ_AT_ONCE)):
+            row = self.ids[epoch, start : start + READ_AT_ONCE]
+            at = np.flatnonzero(wanted[row])[::-1]
+            out[np.searchsorted(rising, row[at])] = start + at
+        found = out[np.searchsorted(rising, records)]
         return None if (found < 0).any() else found
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
@@ -173,7 +177,7 @@ def open_source(
         if layout is None:
             raise InputError("recorded ids need layout=, the records per shard they were read from: Layout(sizes)")
         for row in ids:
-            integers(row, "record", layout.records, InputError)
+            check_bounds(row, "record", layout.records, InputError)
         name = f"{ids.shape[1]} recorded ids" + (f", {ids.shape[0]} epochs" if ids.shape[0] > 1 else "")
     rows = ids if ids.ndim == 2 else ids[None, :]
     if rows.shape[1] and layout.records != rows.shape[1] and before is not None:
