@@ -26,6 +26,8 @@ LAYOUT = Layout.equal(1024, 1000)
 CLASSES = np.arange(LAYOUT.records) * 100 // LAYOUT.records
 ZONES = ("first", "middle", "last")
 SEEDS = 4
+PAGE = HERE.parent / "docs" / "explanation" / "quality.md"
+MARKS = ("<!-- the table of bench/quality.py -->", "<!-- end of the table -->")
 FAR = 4.0  # standard errors from which one order counts as worse than another
 
 OURS: dict[str, OrderSpec] = {"global": Global()}
@@ -126,22 +128,47 @@ def _worse(ours: Judged, theirs: Judged) -> list[str]:
     return found
 
 
+def _said(against: list[tuple[str, list[str]]]) -> str:
+    """What the comparison with each peer's setting came to, as a sentence."""
+    worse = [f"{name}: {'; '.join(found)}" for name, found in against if found]
+    how = (
+        "none of ours was worse in P_same or DEFF, at the beginning, in the middle or at the end"
+        if not worse
+        else f"ours was worse in {len(worse)}: {' | '.join(worse)}"
+    )
+    return (
+        f"Each of the {len(against)} peer settings that were run was also set against the `lanes` order with as many "
+        f"shards open, or the best one with fewer: {how}, beyond four standard errors."
+    )
+
+
+def write(rows: list[str], said: str) -> None:
+    """Puts the table and the sentence into the page."""
+    before, _, rest = PAGE.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text("\n".join([f"{before}{MARKS[0]}\n", *rows, "", said, "", f"{MARKS[1]}{after}"]))
+
+
 def main() -> None:
-    """Print the tables as Markdown."""
+    """Print the tables as Markdown, and write the first into the page when no peer is missing."""
     head = ["order", "open shards", "shards per batch", *(f"P_same {z}" for z in ZONES), *(f"DEFF {z}" for z in ZONES)]
-    print("| " + " | ".join([*head, "verdict"]) + " |")
-    print("|---" * (len(head) + 1) + "|")
+    rows = ["| " + " | ".join([*head, "verdict"]) + " |", "|---" * (len(head) + 1) + "|"]
+    print(*rows, sep="\n")
     ours: dict[str, Judged] = {}
     theirs: dict[str, Judged] = {}
     for name, spec in OURS.items():
         ours[name] = _ours(spec)
-        print(_row(name, ours[name]), flush=True)
-    for peer in _peers():
+        rows.append(_row(name, ours[name]))
+        print(rows[-1], flush=True)
+    peers = _peers()
+    for peer in peers:
         ids = _recorded(peer)
         if ids is not None:
             theirs[peer.name] = _theirs(ids)
-            print(_row(peer.name, theirs[peer.name]), flush=True)
+            rows.append(_row(peer.name, theirs[peer.name]))
+            print(rows[-1], flush=True)
     print("\n| peer | open shards | ours | open shards | worse than the peer in |\n|---|---|---|---|---|")
+    against = []
     for name, judged in theirs.items():
         # As many lanes as the peer has shards open, or the best of the table with no more; half a shard of slack,
         # because both numbers are means over time.
@@ -150,8 +177,13 @@ def main() -> None:
             ours[f"lanes {room}"] = _ours(Lanes(lanes=room))
         able = {k: o for k, o in ours.items() if o.open <= judged.open + 0.5}
         best = min(able, key=lambda k: (able[k].mean("p_same", "middle")[0], -able[k].open))
-        worse = "; ".join(_worse(able[best], judged)) or "nothing"
-        print(f"| {name} | {judged.open:.1f} | {best} | {able[best].open:.1f} | {worse} |", flush=True)
+        worse = _worse(able[best], judged)
+        against.append((name, worse))
+        cells = [name, f"{judged.open:.1f}", best, f"{able[best].open:.1f}", "; ".join(worse) or "nothing"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    print(f"\n{_said(against)}")
+    if len(theirs) == len(peers):
+        write(rows, _said(against))
 
 
 if __name__ == "__main__":
