@@ -3,9 +3,10 @@
     python bench/arrays_gpu.py [--megabytes N …] [--rounds N] [--out FILE]
     python bench/arrays_gpu.py --page FILE    # what another machine wrote, into the documentation
 
-Needs torch with a CUDA device, and triton. For every row size: `exact` (that is exact_gpu1), one iteration and the default iterations of
-`pov`, torch's randperm and index_select into a second array, a plain copy, and the floor: twice the bytes over the
-bandwidth that the copy shows. Also a sweep of gpu_thread_block_size. Medians of CUDA events, contestants taking turns.
+Needs torch with a CUDA device, and triton. For every row size: `exact` (that is exact_gpu1), one iteration and the
+default iterations of `pov`, torch's randperm and index_select into a second array, a plain copy, and the floor: twice
+the bytes over the bandwidth that the copy shows. Also a sweep of gpu_thread_block_size. Medians of CUDA events,
+contestants taking turns.
 """
 
 from __future__ import annotations

@@ -370,7 +370,7 @@ def _width(a: Words, bytes_max: int) -> int:
     """Units of a row that move at once: whole cache lines, if there is room for one."""
     unit_bytes = a.unit * a.flat.element_size()
     units, line = bytes_max // unit_bytes, max(_LINE_BYTES // unit_bytes, 1)
-    return int(min(max(units // line * line if units >= line else units, 1), a.row)
+    return int(min(max(units // line * line if units >= line else units, 1), a.row))
 
 
 def _scratch(a: Words, width: int, rows: int) -> Words:
