@@ -24,8 +24,8 @@ from tombola.arrays._triton_moves import Words, child, move, rows_at_once, signe
 
 _SCRATCH_BYTES_MAX = 64 << 20
 _SCRATCH_SHARE = 20  # or one such part of the data, when that is more
-_BYTES_PER_STEP = 96  # what resolving one step keeps for a while, beside its row
-_BYTES_PER_ROW = 16  # where a row comes from and goes to
+_BYTES_PER_STEP = 112  # what resolving one step keeps for a while, beside its row
+_BYTES_PER_ROW = 32  # where a row comes from and goes to
 _STEPS_MIN = 1 << 10
 _LINE_BYTES = 128
 _BLOCK = 1024
