@@ -210,14 +210,13 @@ def spread_segment(start: int, weights: Sequence[int], lanes: int, seed: int, nu
     multiplier, deviation = _core.spread_phases(sequence, np.array(weights, np.int64), lanes)
     phase = np.empty(lanes, np.int64)
     _core.phases(multiplier, sequence.size, phase)
-    phase = (phase + keyed_row(seed, number, sequence.size)) % sequence.size
     bound = deviation / sequence.size if deviation >= 0 else math.inf
-    return Segment(start, sequence, phase, carry=number > 0), bound
+    return Segment(start, sequence, phase, key=entry_key(seed, number), carry=number > 0), bound
 
 
-def keyed_row(seed: int, number: int, rows: int) -> int:
-    """Where in the pattern of a segment the run begins."""
-    return derive_key(seed, "mixture/phase", number) * rows >> 64
+def entry_key(seed: int, number: int) -> int:
+    """The key whose words say where the sequence of a segment is entered, period after period."""
+    return derive_key(seed, "mixture/phase", number)
 
 
 class _MixtureOrder(WovenOrder):

@@ -29,12 +29,13 @@ class Segment:
     start: int
     #: The stream of each cell: rows of `columns` cells.
     pattern: Ints
-    #: The row each lane starts at.
+    #: The row each lane starts at, in every period when there is no key; with one it is turned on by a word of the key.
     phase: Ints
     columns: int = 1
     #: The column each lane starts with, and how many columns on it goes in the next period.
     column: Ints | None = None
     stride: int = 1
+    key: int | None = None
     carry: bool = False
 
 
@@ -78,6 +79,7 @@ class WovenOrder(Order):
                 start=self._blocks_before(segment.start, block),
                 phase=segment.phase,
                 column=np.zeros(self.lanes, np.int64) if segment.column is None else segment.column,
+                key=segment.key,
                 carry=segment.carry,
             )
 
