@@ -293,7 +293,10 @@ TWO = Layout([9, 9, 0], streams=[0, 1, 2])
         (lambda: Mixture((1,)).over(TWO), "1 weights for 3 streams"),
         (lambda: Mixture((1, 1, 1)).over(TWO), "stream 2 holds no records, but has a weight above 0"),
         (lambda: Mixture((1, 1, 0), schedule=((5, (1, 1, 1)),)).over(TWO), "stream 2 holds no records"),
-        (lambda: Mixture((1, 1, 0, 1)).over(TWO), "4 weights for 3 streams"),
+        (
+            lambda: Mixture((1, 1, 0, 1)).over(TWO),
+            "4 weights for 3 streams; stream 3 has a weight above 0 but no shard",
+        ),
         (lambda: Mixture((1, 1, 0), epoch_records=3, base=Lanes(lanes=4)).over(TWO), "there are 4 lanes"),
         (lambda: Mixture((1, 1, 0), base=Passes(5, Lanes(lanes=2))).over(TWO), "cannot be the base of streams"),
     ],

@@ -157,7 +157,11 @@ def strands_of(layout: Layout, seed: int, spec: Mixture, *, lanes_dividing: int 
     sizes += [0] * (len(spec.weights) - streams)
     used = [any(weights[stream] for _, weights in changes) for stream in range(len(sizes))]
     if any(used[streams:]):
-        raise OrderError(f"there are {len(sizes)} weights for {streams} streams; give one for each")
+        stream = next(i for i in range(streams, len(sizes)) if used[i])
+        raise OrderError(
+            f"there are {len(sizes)} weights for {streams} streams; stream {stream} has a weight above 0 but no shard. "
+            f"Give each stream one, and 0 to one without records"
+        )
     for stream, size in enumerate(sizes):
         if used[stream] and not size:
             raise OrderError(f"stream {stream} holds no records, but has a weight above 0; give it 0")
