@@ -335,6 +335,10 @@ TWO = layout_of(2, 3, records=10)
         (lambda: Stratified(8, Mixture((1, 0, 1))).over(TWO), "3 weights for 2 streams"),
         (lambda: Stratified(8, Concatenation((Take(),))).over(TWO), "1 entries for 2 streams"),
         (lambda: PerStream(8).over(Layout([0, 0])), "no records"),
+        (
+            lambda: PerStream(8).over(Layout([10**9, 10], streams=[0, 1])),
+            "weight 1 of the records taken of each stream is 1e-08 of their sum",
+        ),
     ],
 )
 def test_bad_input(call, words: str) -> None:

@@ -241,6 +241,14 @@ def test_ten_streams_in_a_slice_larger_than_their_passes() -> None:
     assert np.array_equal(records[some - 64], order.at(some, 1))
 
 
+def test_hundreds_of_streams_in_one_slice() -> None:
+    """More streams than passes are kept at once: the slice is not cut into ever smaller ones for it."""
+    order = Mixture((1,) * 700, base=Lanes(lanes=8)).over(layout_of(700, 2, 30), seed=1)
+    records = order.slice(0, 20_000)
+    some = np.random.default_rng(0).integers(0, 20_000, 500)
+    assert np.array_equal(records[some], order.at(some))
+
+
 # ---- options
 
 
@@ -297,6 +305,7 @@ TWO = Layout([9, 9, 0], streams=[0, 1, 2])
             lambda: Mixture((1, 1, 0, 1)).over(TWO),
             "4 weights for 3 streams; stream 3 has a weight above 0 but no shard",
         ),
+        (lambda: Mixture((1, 1)).over(Layout([5, 5], streams=[0, 2**30])), "there is a stream 1073741824"),
         (lambda: Mixture((1, 1, 0), epoch_records=3, base=Lanes(lanes=4)).over(TWO), "there are 4 lanes"),
         (lambda: Mixture((1, 1, 0), base=Passes(5, Lanes(lanes=2))).over(TWO), "cannot be the base of streams"),
     ],

@@ -138,7 +138,7 @@ def combined(layout: Layout, seed: int, combination: OrderSpec, lanes_dividing: 
             continue
         one = dataclasses.replace(combination, takes=(Take(choose=taken),), epoch_records=None, base=base)
         orders[stream] = one.over(Layout(sizes), seed=strand_seed)
-    return Strands(orders, [(0, rounded_weights(counts))], lanes, base, sum(counts))
+    return Strands(orders, [(0, rounded_weights(counts, "the records taken of each stream"))], lanes, base, sum(counts))
 
 
 # ---- a share of every stream in every batch

@@ -128,9 +128,9 @@ def _lowest(weights: list[int], what: str) -> list[int]:
     return [weight // divisor for weight in rounded]
 
 
-def rounded_weights(values: Sequence[float]) -> list[int]:
+def rounded_weights(values: Sequence[float], what: str = "weights") -> list[int]:
     """Whole weights from whole or decimal ones, their sum at most 2^16."""
-    return [int(weight) for weight in _weights(values, "weights")]
+    return [int(weight) for weight in _weights(values, what)]
 
 
 # ---- strands: one order for each stream, all with as many lanes

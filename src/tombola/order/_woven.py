@@ -161,7 +161,9 @@ class WovenOrder(Order):
         if not native or self.run > 1 or self.lanes % step or not count:
             return super()._slice(start, stop, step, epoch)
         first, end = self._spans(start, stop, self._epoch(epoch))
-        if int((end - first).max(axis=0).sum()) > _PASSES_AT_ONCE and count > self.lanes:
+        # Two passes of each stream there may be in any slice, however short.
+        passes_max = max(_PASSES_AT_ONCE, 2 * len(self._strands))
+        if int((end - first).max(axis=0).sum()) > passes_max and count > self.lanes:
             middle = start + count // 2 * step  # small streams: not all of their passes at the same time
             halves = self._slice(start, middle, step, epoch), self._slice(middle, stop, step, epoch)
             return np.concatenate(halves)

@@ -166,6 +166,8 @@ def work(
     - "stratified", "per_stream" and "device_per_stream" drop what does not fill the common number of batches, each
       epoch, without a word;
     - "stratified" and "device_per_stream" spread each shard over several nodes;
+    - "stratified" sorts the streams' remainders with no rule for equal ones: which of them gives one record more
+      depends on the processor there, and is the later one here;
     - streams are sampled and shuffled with the same seed, so streams of equal layout come in the same order;
     - only "random", "stratified" and "per_stream" read the same set of records per global batch in any world, and only
       while no padding comes into it.
