@@ -8,16 +8,19 @@ Run by test_triton.py in a process of its own: whether kernels are interpreted i
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import tombola
-from tests.arrays._checks import P_MIN, key, p_of_all_orders
-from tombola.arrays import _slow, _triton
+from tombola.arrays import _slow, _triton, _triton_exact
 from tombola.arrays._pov import PovSteps
 from tombola.arrays._seeds import key_of
+from tombola.arrays._triton_exact import Limits
 from tombola.errors import ArrayError
 
 KEY = 0xF234_5678_90AB_CDEF  # above 2^63, where signs go wrong
@@ -28,32 +31,66 @@ def numbered(n: int, columns: int = 1) -> torch.Tensor:
 
 
 def exact() -> None:
-    """Every number of steps at once gives what plain Fisher–Yates gives."""
+    """Any limits give what plain Fisher–Yates gives: runs of few steps and of many, small tables, no room."""
     for n in (2, 3, 7, 40, 300):
         wanted = _slow.gpu1_permutation(n, KEY)
-        for at_once in {1 if n < 10 else 30, 3 if n < 10 else 64, max(n // 2, 1), n - 1, n, None}:
-            x = numbered(n)
-            _triton.exact_gpu1([_triton.words_of(x)], n, KEY, at_once)
-            assert x[:, 0].tolist() == wanted, (n, at_once)
+        assert shuffled(n, None) == wanted
+        for limits in (Limits(8, 1, 5, 64), Limits(64, n // 2, 6, 256), Limits(n, n, 5, 1)):
+            assert shuffled(n, limits) == wanted, (n, limits)
     n = 5000
-    x = numbered(n)
-    _triton.exact_gpu1([_triton.words_of(x)], n, KEY, 2000)
-    assert x[:, 0].tolist() == _slow.gpu1_permutation(n, KEY)
+    wanted = _slow.gpu1_permutation(n, KEY)
+    assert shuffled(n, Limits(600, 1000, 12, 4096), 3) == wanted
+    assert shuffled(n, Limits(200, 4000, 5, 1 << 20)) == wanted
+
+
+def no_room() -> None:
+    """A run of which more steps meet than there is room for is made again, in halves."""
+    n, made = 200, []
+    wanted = _slow.gpu1_permutation(n, KEY)
+    runs = _triton_exact._runs
+
+    def watched(*arguments: Any) -> tuple[int, bool]:
+        made.append(runs(*arguments))
+        return made[-1]
+
+    longest = _triton_exact._longest
+    try:
+        _triton_exact._runs = watched
+        _triton_exact._longest = lambda left, limits: min(8 * longest(left, limits), left - limits.last_run)
+        assert shuffled(n, Limits(8, 100, 9, 256), 2) == wanted
+    finally:
+        _triton_exact._runs, _triton_exact._longest = runs, longest
+    assert any(stuck for _, stuck in made)
+    assert not made[-1][1]
+
+
+def shuffled(n: int, limits: Limits | None, columns: int = 1) -> list[int]:
+    x = numbered(n, columns)
+    _triton.exact_gpu1([_triton.words_of(x)], n, KEY, limits)
+    assert torch.equal(x[:, 0], x[:, -1])
+    found: list[int] = x[:, 0].tolist()
+    return found
+
+
+@triton.jit
+def drawn_kernel(draws, keys, first, rows, count, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK).to(tl.int64)
+    tl.store(draws + k, _triton_exact._drawn(keys, first, k, rows, k < count), mask=k < count)
 
 
 def refusals() -> None:
     """Draws that the exact bound refuses are drawn again: with bounds this large, a quarter of them are."""
-    rows, first, count = 3 * 2**61, 0, 64
+    rows, first, count = 3 * 2**61, 5, 60
     draws = torch.empty(count, dtype=torch.int64)
     keys = torch.tensor([KEY - 2**64])
-    _triton.draw_kernel[(1,)](draws, keys, first, rows, count, BLOCK=64)
+    drawn_kernel[(1,)](draws, keys, first, rows, count, BLOCK=64)
     again = 0
     for k in range(count):
         attempt, bound = 0, rows - first - k
         while (product := _slow._word(_slow.child(KEY, attempt), first + k) * bound) % 2**64 < 2**64 % bound:
             attempt += 1
         again += attempt
-        assert draws[k] == first + k + (product >> 64)
+        assert draws[k] == k + (product >> 64)
     assert again > 5
 
 
@@ -72,6 +109,10 @@ def pov() -> None:
         x = numbered(n, 3)
         _triton.pov([_triton.words_of(x)], n, KEY, steps, 128)
         assert x[:, 0].tolist() == x[:, 2].tolist() == _slow.pov_permutation(n, KEY, steps), (n, steps)
+    long = numbered(20, 700)  # several programs share a virtual block
+    _triton.pov([_triton.words_of(long)], 20, KEY, PovSteps(2, 4, 3, [1]), 128)
+    wanted = torch.tensor(_slow.pov_permutation(20, KEY, PovSteps(2, 4, 3, [1])), dtype=torch.int32)
+    assert torch.equal(long, wanted[:, None].expand(20, 700))
 
 
 def dtypes() -> None:
@@ -90,7 +131,7 @@ def dtypes() -> None:
             copy = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
             copy.copy_(x)
             if method == "exact":
-                _triton.exact_gpu1([_triton.words_of(copy)], n, KEY, 20)
+                _triton.exact_gpu1([_triton.words_of(copy)], n, KEY, Limits(24, 20, 6, 1000))
             else:
                 _triton.pov([_triton.words_of(copy)], n, KEY, steps, 128)
             assert torch.equal(copy, x[torch.tensor(wanted[method])]), (x.dtype, x.shape, method)
@@ -130,26 +171,6 @@ def calls() -> None:
     assert torch.equal(x, before)
     for empty in (torch.ones(0, 3), torch.ones(1, 3), torch.ones(4, 0)):
         _triton.shuffle([empty], ["x"], "exact_gpu1", 7, None, None)
-
-
-def uniform() -> None:
-    """Every order of four rows is equally likely, with steps made in runs of two."""
-
-    def order_of(i: int) -> np.ndarray:
-        draws = torch.tensor([k + (_slow._word(_slow.child(key(i), 0), k) * (4 - k) >> 64) for k in range(4)])
-        x = torch.arange(4)
-        for first in (0, 2):
-            moves = _triton._resolved(draws[first : first + 2], first)
-            run, old = x[first : first + 2].clone(), x.clone()
-            for k in range(2):
-                x[first + k] = run[moves.from_run[k]] if moves.from_run[k] >= 0 else old[moves.from_beyond[k]]
-            for k in range(2):
-                if moves.beyond[k] >= 0:
-                    x[moves.beyond[k]] = run[moves.sent[k]]
-        return x.numpy()
-
-    assert order_of(5).tolist() == _slow.gpu1_permutation(4, key(5))
-    assert p_of_all_orders(4, 60, order_of) > P_MIN
 
 
 if __name__ == "__main__":

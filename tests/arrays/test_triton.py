@@ -16,8 +16,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import tombola
+from tests.arrays._checks import P_MIN, p_of_all_orders
 from tests.project._sources import ROOT
-from tombola.arrays import _gpu, _triton, method_for
+from tombola.arrays import _gpu, _triton_exact, _triton_moves, _triton_pov, method_for
 from tombola.errors import ArrayError, MissingExtra
 
 TARGETS = {
@@ -29,7 +30,7 @@ TARGETS = {
 SHARED_BYTES_MAX = 64 << 10  # what every one of these has for a program
 
 
-@pytest.mark.parametrize("check", ["exact", "refusals", "pov", "dtypes", "calls", "uniform"])
+@pytest.mark.parametrize("check", ["exact", "no_room", "refusals", "pov", "dtypes", "calls"])
 def test_in_the_interpreter(check: str) -> None:
     command = [sys.executable, "-W", "error", "-m", "tests.arrays._interpreted", check]
     environment = os.environ | {"TRITON_INTERPRET": "1"}
@@ -68,15 +69,18 @@ def wide_moves(built: Any) -> tuple[int, int]:
 def test_moves_compile_to_16_byte_words(target: str) -> None:
     signature = {"to": "*i32", "to_rows": "*i64", "source": "*i32", "source_rows": "*i64"}
     signature |= dict.fromkeys(("count", "to_units", "source_units", "words", "tiles"), "i32")
-    built = compiled(_triton.move_kernel, signature, {"UNIT": 4, "ROWS": 64, "TILE": 32}, target)
+    built = compiled(_triton_moves.move_kernel, signature, {"UNIT": 4, "ROWS": 64, "TILE": 32}, target)
     wide, narrow = wide_moves(built)
     assert wide >= 2
     assert narrow == 0
-    narrow_only = compiled(_triton.move_kernel, signature, {"UNIT": 1, "ROWS": 64, "TILE": 32}, target)
+    narrow_only = compiled(_triton_moves.move_kernel, signature, {"UNIT": 1, "ROWS": 64, "TILE": 32}, target)
     assert wide_moves(narrow_only)[0] == 0, "rows that are not aligned must not be moved as if they were"
     for words in ("*i8", "*i16"):
         compiled(
-            _triton.move_kernel, signature | {"to": words, "source": words}, {"UNIT": 1, "ROWS": 64, "TILE": 32}, target
+            _triton_moves.move_kernel,
+            signature | {"to": words, "source": words},
+            {"UNIT": 1, "ROWS": 64, "TILE": 32},
+            target,
         )
 
 
@@ -84,19 +88,51 @@ def test_moves_compile_to_16_byte_words(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_pov_compiles(target: str, table: bool) -> None:
     signature = {"words_at": "*i32", "keys": "*i64", "table": "*i64"}
-    signature |= dict.fromkeys(("rows", "blocks", "held", "left_bits", "right_bits", "units", "words"), "i32")
+    signature |= dict.fromkeys(("rows", "blocks", "held", "left_bits", "right_bits", "units", "words", "parts"), "i32")
     constants = {"VIRTUAL": 32, "PHYSICAL": 16, "SLOTS": 512, "UNIT": 4, "TILE": 8, "TABLE": table}
-    built = compiled(_triton.pov_kernel, signature, constants, target)
+    built = compiled(_triton_pov.pov_kernel, signature, constants, target)
     if target != "gfx942":
         assert wide_moves(built)[0] >= 2
     assert built.metadata.shared <= SHARED_BYTES_MAX
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_draws_compile(target: str) -> None:
-    for kind in ("i32", "i64"):
-        signature = {"draws": "*i64", "keys": "*i64", "first": kind, "rows": kind, "count": "i32"}
-        assert compiled(_triton.draw_kernel, signature, {"BLOCK": 1024}, target).metadata.shared <= SHARED_BYTES_MAX
+def test_swaps_compile_to_16_byte_words(target: str) -> None:
+    signature = {"words_at": "*i32", "state": "*i64", "bits": "*i32", "keys": "*i64"}
+    signature |= dict.fromkeys(("first", "rows", "count", "mask", "units", "words", "tiles"), "i32")
+    built = compiled(_triton_exact.swap_kernel, signature, {"UNIT": 4, "ROWS": 64, "TILE": 32}, target)
+    assert wide_moves(built)[0] >= 4  # two rows are read and two written
+    assert built.metadata.shared <= SHARED_BYTES_MAX
+    narrow_only = compiled(_triton_exact.swap_kernel, signature, {"UNIT": 1, "ROWS": 64, "TILE": 32}, target)
+    assert wide_moves(narrow_only)[0] == 0, "rows that are not aligned must not be moved as if they were"
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_kernels_of_exact_compile(target: str, kind: str) -> None:
+    """With numbers of rows below and above 2^31."""
+    run = {"keys": "*i64", "first": kind, "rows": kind}
+    bits = {"bits": "*i32", **run, "count": "i32", "mask": "i32"}
+    listed = {"steps": "*i64", "state": "*i64"}
+    links = {"links": "*i32", "befores": "*i32", "targets": "*i32", "draws": "*i64", "lasts": "*i8"}
+    rows_of = dict.fromkeys(("own_rows", "from_run", "from_beyond", "beyond", "sent"), "*i64")
+    signatures = {
+        "touch_kernel": bits,
+        "count_kernel": {"counts": "*i64", **bits},
+        "list_kernel": {**listed, "sums": "*i64", **bits, "room": "i32", "blocks": "i32"},
+        "pack_kernel": {"packed": "*i64", **listed, **run, "room": "i32", "shift": "i32"},
+        "link_kernel": {**links, "packed": "*i64", **listed, "count": "i32", "shift": "i32"},
+        "resolve_kernel": {**rows_of, **links, **listed, "first": kind, "room": "i32"},
+    }
+    for name, signature in signatures.items():
+        built = compiled(getattr(_triton_exact, name), signature, {"BLOCK": 1024}, target)
+        assert built.metadata.shared <= SHARED_BYTES_MAX, name
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_every_order_of_exact_gpu1_is_equally_likely(n: int) -> None:
+    """The CPU's, which the kernels equal."""
+    assert p_of_all_orders(n, 200, lambda i: tombola.permutation(n, seed=i, method="exact_gpu1")) > P_MIN
 
 
 # ---- which way an array goes

@@ -87,7 +87,7 @@ def optim_options_for_dataset(x: Any, options: Options | None = None) -> Options
             f"{virtual} physical blocks of {block} rows make a virtual block of {block * virtual} rows; "
             f"at most {VIRTUAL_ROWS_MAX} fit into a worker's local memory: make one of the two smaller"
         )
-    threads = _size(given.gpu_thread_block_size, "gpu_thread_block_size", 32, 128)
+    threads = _size(given.gpu_thread_block_size, "gpu_thread_block_size", 32, 512)
     if threads not in get_build_params().gpu_thread_block_sizes:
         raise ArrayError(f"gpu_thread_block_size is {threads}; it must be a power of two from 32 to 1024")
     return replace(
