@@ -1,4 +1,4 @@
-"""tombola's side of bench/exact.py, and NumPy's: both run in our own environment, on one core."""
+"""tombola's side of bench/exact.py's figures, and NumPy's: both run in our own environment, on one core."""
 
 from __future__ import annotations
 

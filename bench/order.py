@@ -1,6 +1,6 @@
 """Measures the orders against Grain, MosaicML Streaming and NumPy, all in one run, and writes down the figures.
 
-    python bench/peers.py && python bench/order.py [--quick] [--rounds N] [--only WORD]
+    python bench/peers.py grain mosaic && python bench/order.py [--quick] [--rounds N] [--only WORD]
 
 Every measurement is a fresh process on one core. The contestants of a figure take turns, so that a slow minute of the
 machine hits all of them; medians are compared. Writes bench/results/order.json and the table in
@@ -15,85 +15,41 @@ import os
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import exact
+import streams
+from _figures import (
+    BENCH,
+    MILLION,
+    Contestant,
+    Figure,
+    duration,
+    measure,
+    mosaic,
+    number,
+    ours,
+    rate,
+    row_of,
+    start,
+    table_of,
+)
 from peers import python_of
 
-BENCH = Path(__file__).parent
 PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
 MARKS = ("<!-- the table of bench/order.py -->", "<!-- end of the table -->")
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """Who runs what: a label, an environment, a file beside this one, a case of it with its numbers."""
-
-    label: str
-    venv: str
-    file: str
-    case: str
-    numbers: tuple[int, ...] = ()
-    repeats: int = 1
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure to reach, and who takes part: tombola first."""
-
-    name: str
-    reach: str
-    show: Callable[[dict[str, Any]], str]
-    contestants: tuple[Contestant, ...]
-
-
-def rate(result: dict[str, Any]) -> str:
-    """Positions per second."""
-    return f"{result['count'] / result['seconds'] / 1e6:.3g} M/s"
-
-
-def start(result: dict[str, Any]) -> str:
-    """Time and memory of a start."""
-    size = result["peak_bytes"]
-    held = f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e9:.3g} GB"
-    return f"{duration(result['seconds'])}, {held}"
-
-
-def time_and_best(result: dict[str, Any]) -> str:
-    """Time, and the least of it: on a busy machine the one says what happened, the other what the code needs."""
-    return f"{duration(result['seconds'])}, at best {duration(result['seconds_spread'][0])}"
-
-
-def number(result: dict[str, Any]) -> str:
-    """What was counted, not timed."""
-    return f"{result['answer']:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people."""
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def figures(*, quick: bool) -> list[Figure]:
     """The table; `quick` leaves out what takes long or much memory."""
 
-    def ours(case: str, *numbers: int, label: str = "tombola", repeats: int = 1) -> Contestant:
-        return Contestant(label, "tombola", "order_tombola.py", case, numbers, repeats)
-
-    def mosaic(case: str, *numbers: int, label: str) -> Contestant:
-        return Contestant(label, "mosaic", "order_mosaic.py", case, numbers)
-
-    million = 10**6
     sizes = [10] if quick else [10, 50]
     peers_start = tuple(
-        mosaic("first_batch", n * million, n * 100, 0, label=f"MosaicML py1e, {n} M records") for n in sizes
+        mosaic("first_batch", n * MILLION, n * 100, 0, label=f"MosaicML py1e, {n} M records") for n in sizes
     )
     peers_resume = tuple(
-        mosaic("first_batch", n * million, n * 100, 80, label=f"MosaicML py1e, {n} M records") for n in sizes
+        mosaic("first_batch", n * MILLION, n * 100, 80, label=f"MosaicML py1e, {n} M records") for n in sizes
     )
     grain = Contestant("Grain", "grain", "order_grain.py", "permutation", (10**9, 200_000), 3)
     table = [
@@ -102,10 +58,10 @@ def figures(*, quick: bool) -> list[Figure]:
             "≥ 100 M/s",
             rate,
             (
-                ours("permutation", 10**9, 10 * million, repeats=5),
+                ours("permutation", 10**9, 10 * MILLION, repeats=5),
                 grain,
-                ours("numpy_feistel", 10**9, million, label="NumPy, the slow twin", repeats=3),
-                ours("numpy_permutation", 10 * million, label="NumPy rng.permutation, n = 10^7", repeats=3),
+                ours("numpy_feistel", 10**9, MILLION, label="NumPy, the slow twin", repeats=3),
+                ours("numpy_permutation", 10 * MILLION, label="NumPy rng.permutation, n = 10^7", repeats=3),
             ),
         ),
         Figure(
@@ -131,8 +87,8 @@ def figures(*, quick: bool) -> list[Figure]:
             "≥ 20 M/s",
             rate,
             (
-                ours("run_of_positions", 10**9, 10**5, 10 * million, 0, repeats=5),
-                ours("run_of_positions", 10**9, 10**5, 5 * million, 2, label="tombola, window of 2 shards", repeats=3),
+                ours("run_of_positions", 10**9, 10**5, 10 * MILLION, 0, repeats=5),
+                ours("run_of_positions", 10**9, 10**5, 5 * MILLION, 2, label="tombola, window of 2 shards", repeats=3),
             ),
         ),
         Figure(
@@ -157,37 +113,9 @@ def figures(*, quick: bool) -> list[Figure]:
     return table
 
 
-def run_once(contestant: Contestant) -> dict[str, Any]:
-    """One fresh process."""
-    words = [contestant.case, str(contestant.repeats), *map(str, contestant.numbers)]
-    command = [str(python_of(contestant.venv)), str(BENCH / contestant.file), *words]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode:
-        sys.exit(f"{contestant.label}, {contestant.case}: {run.stderr.strip()}")
-    result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return result
-
-
-def measure(figure: Figure, rounds: int) -> list[dict[str, Any]]:
-    """Every contestant of a figure, in turns."""
-    runs: dict[str, list[dict[str, Any]]] = {contestant.label: [] for contestant in figure.contestants}
-    for _ in range(rounds):
-        for contestant in figure.contestants:
-            runs[contestant.label].append(run_once(contestant))
-    results = []
-    for label, found in runs.items():
-        seconds = [min(one["seconds"]) for one in found]
-        results.append(
-            {
-                "label": label,
-                "seconds": statistics.median(seconds),
-                "seconds_spread": [min(seconds), max(seconds)],
-                "count": found[0]["count"],
-                "peak_bytes": statistics.median(one["peak_bytes"] for one in found),
-                "answer": found[0]["answer"],
-            }
-        )
-    return results
+def time_and_best(result: dict[str, Any]) -> str:
+    """Time, and the least of it: on a busy machine the one says what happened, the other what the code needs."""
+    return f"{duration(result['seconds'])}, at best {duration(result['seconds_spread'][0])}"
 
 
 IMPORT_NAME = "`import`"
@@ -225,16 +153,6 @@ def imports(rounds: int) -> list[dict[str, Any]]:
     ]
 
 
-def table_of(rows: list[dict[str, Any]]) -> str:
-    """The figures as Markdown."""
-    lines = ["| figure | reach | tombola | others in the same run |", "|---|---|---|---|"]
-    for row in rows:
-        own, *others = row["shown"].items()
-        said = "; ".join(f"{label}: {value}" for label, value in others) or "none"
-        lines.append(f"| {row['name']} | {row['reach']} | {own[1]} | {said} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Runs everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -244,13 +162,11 @@ def main() -> None:
     options = parser.parse_args()
     rounds = options.rounds or (1 if options.quick else 5)
     rows = []
-    for figure in figures(quick=options.quick):
+    for figure in [*figures(quick=options.quick), *streams.figures(), *exact.figures(quick=options.quick)]:
         if options.only not in figure.name:
             continue
-        results = measure(figure, rounds)
-        shown = {result["label"]: figure.show(result) for result in results}
-        rows.append({"name": figure.name, "reach": figure.reach, "shown": shown, "results": results})
-        print(f"{figure.name} ({figure.reach}): {shown}", flush=True)
+        rows.append(row_of(figure, measure(figure, rounds)))
+        print(f"{figure.name} ({figure.reach}): {rows[-1]['shown']}", flush=True)
     if options.only in IMPORT_NAME:
         load = os.getloadavg()[0]
         results = imports(4 * rounds + 1)

@@ -1,9 +1,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -138,15 +140,18 @@ void bind_combine(nb::module_& m) {
           "lanes"_a, "run"_a, "block"_a, "epoch_records"_a, "lengths"_a)
       .def(
           "add_segment",
-          [](Weave& w, In grid, std::int64_t columns, std::int64_t stride, In start, In phase, In column, bool carry) {
+          [](Weave& w, In grid, std::int64_t columns, std::int64_t stride, In start, In phase, In column,
+             std::optional<std::uint64_t> key, bool carry) {
             for (const auto& array : {start, phase, column}) {
               same_size(array.shape(0), static_cast<std::size_t>(w.lanes()));
             }
             const auto rows = static_cast<std::int64_t>(grid.shape(0)) / columns;
             nb::gil_scoped_release unlocked;
-            w.add_segment(grid.data(), rows, columns, stride, start.data(), phase.data(), column.data(), carry);
+            w.add_segment(grid.data(), rows, columns, stride, start.data(), phase.data(), column.data(), key,
+                          carry);
           },
-          "grid"_a, "columns"_a, "stride"_a, "start"_a, "phase"_a, "column"_a, "carry"_a)
+          "grid"_a, "columns"_a, "stride"_a, "start"_a, "phase"_a, "column"_a,
+          "key"_a = nb::none(), "carry"_a = false)
       .def(
           "set_shards",
           [](Weave& w, std::int64_t stream, In first_of, In record_of, std::int64_t records) {

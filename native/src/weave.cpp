@@ -49,28 +49,39 @@ void chairman(const std::int64_t* weights, std::int64_t streams, std::int64_t* o
 namespace {
 
 // The widest range, over streams, of count · length − position · weight over the prefixes of one whole period, read
-// by the lanes first, first + every, …
+// at the positions first, first + every, … of all lanes together.
 std::int64_t widest(const std::int64_t* sequence, std::int64_t length, const std::int64_t* weights, std::int64_t streams,
                     const std::vector<std::int64_t>& phases, std::int64_t first, std::int64_t every) {
   std::vector<std::int64_t> count(static_cast<std::size_t>(streams), 0), low(count), high(count);
   std::int64_t position = 0;
   const auto lanes = static_cast<std::int64_t>(phases.size());
-  for (std::int64_t row = 0; row < length; ++row) {
-    for (std::int64_t c = first; c < lanes; c += every) {
-      std::int64_t at = phases[static_cast<std::size_t>(c)] + row;
-      if (at >= length) at -= length;
-      const std::int64_t i = sequence[at];
-      const auto slot = static_cast<std::size_t>(i);
-      // Between two of its own places a stream only falls behind: its extremes lie just before and just after one.
-      low[slot] = std::min(low[slot], count[slot] * length - position * weights[i]);
-      ++position;
-      ++count[slot];
-      high[slot] = std::max(high[slot], count[slot] * length - position * weights[i]);
-    }
+  for (std::int64_t row = 0, c = first; row < length;) {
+    std::int64_t at = phases[static_cast<std::size_t>(c)] + row;
+    if (at >= length) at -= length;
+    const std::int64_t i = sequence[at];
+    const auto slot = static_cast<std::size_t>(i);
+    // Between two of its own places a stream only falls behind: its extremes lie just before and just after one.
+    low[slot] = std::min(low[slot], count[slot] * length - position * weights[i]);
+    ++position;
+    ++count[slot];
+    high[slot] = std::max(high[slot], count[slot] * length - position * weights[i]);
+    c += every;
+    if (c >= lanes) c -= lanes, ++row;
   }
   std::int64_t most = 0;
   for (std::size_t i = 0; i < count.size(); ++i) most = std::max(most, high[i] - low[i]);
   return most;
+}
+
+// The strides at which ranks may read: 1, 2, 4, … while each still has two lanes; and 3, 5 and 7 where the length
+// divides by that and the lanes do not, since a rank then comes to a lane at every 3rd (5th, 7th) place only.
+std::vector<std::int64_t> strides_of(std::int64_t length, std::int64_t lanes) {
+  std::vector<std::int64_t> strides{1};
+  for (std::int64_t every = 2; lanes % every == 0 && lanes / every >= 2; every *= 2) strides.push_back(every);
+  for (const std::int64_t every : {3, 5, 7}) {
+    if (length % every == 0 && lanes % every != 0 && lanes / every >= 2) strides.push_back(every);
+  }
+  return strides;
 }
 
 }  // namespace
@@ -80,8 +91,8 @@ Spread spread_phases(const std::int64_t* sequence, std::int64_t length, const st
   constexpr std::int64_t kSteps = std::int64_t{1} << 25, kMost = 48;
   Spread best{kGamma, -1};
   if (lanes > kSteps / length) return best;
-  std::int64_t levels = 1;
-  for (std::int64_t every = 2; lanes % every == 0 && lanes / every >= 2; every *= 2) ++levels;
+  const std::vector<std::int64_t> strides = strides_of(length, lanes);
+  const auto levels = static_cast<std::int64_t>(strides.size());
   const std::int64_t tries = std::clamp<std::int64_t>(kSteps / (lanes * length * levels), 1, kMost);
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int64_t> phases(static_cast<std::size_t>(lanes));
@@ -90,13 +101,13 @@ Spread spread_phases(const std::int64_t* sequence, std::int64_t length, const st
     for (std::int64_t c = 0; c < lanes; ++c) {
       phases[static_cast<std::size_t>(c)] = phase_of_lane(c, multiplier, length);
     }
-    std::int64_t cost = 0, whole = 0, every = 1;
-    for (std::int64_t level = 0; level < levels; ++level, every *= 2) {
+    std::int64_t cost = 0, whole = 0;
+    for (const std::int64_t every : strides) {
       std::int64_t most = 0;
       for (std::int64_t first = 0; first < every; ++first) {
         most = std::max(most, widest(sequence, length, weights, streams, phases, first, every));
       }
-      if (level == 0) whole = most;
+      if (every == 1) whole = most;
       cost += most;
     }
     if (cost < least) least = cost, best = {multiplier, whole};
@@ -129,8 +140,10 @@ void Weave::set_shards(std::int64_t stream, const std::int64_t* first_of, const 
 }
 
 void Weave::add_segment(const std::int64_t* grid, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                        const std::int64_t* start, const std::int64_t* phase, const std::int64_t* column, bool carry) {
+                        const std::int64_t* start, const std::int64_t* phase, const std::int64_t* column,
+                        std::optional<std::uint64_t> key, bool carry) {
   Segment s;
+  s.key = key;
   const std::int64_t count = streams(), cells = rows * columns;
   s.rows = rows;
   s.columns = columns;
@@ -165,17 +178,11 @@ void Weave::add_segment(const std::int64_t* grid, std::int64_t rows, std::int64_
   s.phase.assign(phase, phase + lanes_);
   s.begin.resize(static_cast<std::size_t>(lanes_));
   s.base.assign(static_cast<std::size_t>(lanes_ * count), 0);
-  s.skipped = s.base;
   s.net = s.base;
   s.exchanges.resize(static_cast<std::size_t>(lanes_));
   for (std::int64_t c = 0; c < lanes_; ++c) {
     const auto lane = static_cast<std::size_t>(c);
     s.begin[lane] = turn[static_cast<std::size_t>(column[c])];
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint32_t* from = s.row_of.data() + s.first[static_cast<std::size_t>(column[c] * count + i)];
-      const std::uint32_t* to = s.row_of.data() + s.first[static_cast<std::size_t>(column[c] * count + i) + 1];
-      s.skipped[cell(c, i)] = std::lower_bound(from, to, static_cast<std::uint32_t>(phase[c])) - from;
-    }
     if (segments_.empty()) continue;
     const Segment& before = segments_.back();
     const std::int64_t length = start[c] - before.start[lane], whole = before.rows * before.columns;
@@ -189,24 +196,20 @@ void Weave::add_segment(const std::int64_t* grid, std::int64_t rows, std::int64_
   segments_.push_back(std::move(s));
 }
 
-// The lane comes with an error of its own in every stream's count, and the new pattern, entered at its phase, adds
-// another. Whole blocks of the sum are paid back: streams that are ahead give their first blocks to those behind.
+// The lane comes with an error of its own in every stream's count. Whole blocks of it are paid back: streams that are
+// ahead give their first blocks to those behind.
 void Weave::exchange(Segment& s, std::int64_t lane) {
   const std::int64_t count = streams(), one = std::int64_t{1} << kFraction;
-  const std::int64_t phase = s.phase[static_cast<std::size_t>(lane)];
   struct Debt {
     std::int64_t stream, blocks, rest;
   };
   std::vector<Debt> debts;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t weight = s.along[static_cast<std::size_t>(s.columns * count + i)];
-    if (weight == 0) continue;  // it cannot give, and must not get
+    if (s.along[static_cast<std::size_t>(s.columns * count + i)] == 0) continue;  // it cannot give, and must not get
     const std::int64_t error = (s.base[cell(lane, i)] << kFraction) - due_[cell(lane, i)];
-    const auto shift = static_cast<std::int64_t>((static_cast<i128>(phase) * weight << kFraction) / s.rows);
-    const std::int64_t whole = error - ((s.skipped[cell(lane, i)] << kFraction) - shift);
-    const std::int64_t below_it = floor_div(whole, one);
-    debts.push_back({i, -below_it - 1, whole - below_it * one});
+    const std::int64_t below_it = floor_div(error, one);
+    debts.push_back({i, -below_it - 1, error - below_it * one});
     sum += -below_it - 1;
   }
   std::stable_sort(debts.begin(), debts.end(), [](const Debt& a, const Debt& b) { return a.rest < b.rest; });
@@ -217,13 +220,7 @@ void Weave::exchange(Segment& s, std::int64_t lane) {
 
   std::vector<std::pair<std::int64_t, std::int64_t>> given;  // (block, stream)
   for (const Debt& debt : debts) {
-    const auto slot = static_cast<std::size_t>(debt.stream);  // carried patterns have one column
-    const std::int64_t weight = s.first[slot + 1] - s.first[slot];
-    for (std::int64_t k = 0; k < -debt.blocks; ++k) {
-      const std::int64_t number = s.skipped[cell(lane, debt.stream)] + k;
-      const std::int64_t row = s.row_of[static_cast<std::size_t>(s.first[slot] + number % weight)];
-      given.emplace_back(number / weight * s.rows + row - phase, debt.stream);
-    }
+    for (std::int64_t k = 0; k < -debt.blocks; ++k) given.emplace_back(place_of(s, lane, debt.stream, k), debt.stream);
   }
   std::sort(given.begin(), given.end());
   auto& exchanges = s.exchanges[static_cast<std::size_t>(lane)];
@@ -234,13 +231,7 @@ void Weave::exchange(Segment& s, std::int64_t lane) {
     if (to->blocks <= 0) break;
     --to->blocks;
     const std::int64_t i = to->stream;
-    const std::int64_t x = at + phase, periods = x / s.rows, row = x % s.rows;
-    const std::uint32_t* first = s.row_of.data() + s.first[static_cast<std::size_t>(i)];
-    const std::uint32_t* last = s.row_of.data() + s.first[static_cast<std::size_t>(i) + 1];
-    const std::int64_t own = (last - first) * periods +
-                             (std::lower_bound(first, last, static_cast<std::uint32_t>(row)) - first) -
-                             s.skipped[cell(lane, i)];
-    exchanges.push_back({at, from, i, own + won[static_cast<std::size_t>(i)]++});
+    exchanges.push_back({at, from, i, count_of(s, lane, i, at) + won[static_cast<std::size_t>(i)]++});
     ++s.net[cell(lane, i)];
     --s.net[cell(lane, from)];
   }
@@ -263,15 +254,63 @@ std::int64_t Weave::in_periods(const Segment& s, std::int64_t lane, std::int64_t
          s.along[static_cast<std::size_t>(begin * count + stream)];
 }
 
+std::int64_t Weave::entry(const Segment& s, std::int64_t lane, std::int64_t period) const {
+  std::int64_t row = s.phase[static_cast<std::size_t>(lane)];
+  if (s.key) {
+    row += static_cast<std::int64_t>(
+        below(word(*s.key, static_cast<std::uint64_t>(period)), static_cast<std::uint64_t>(s.rows)));
+  }
+  return row < s.rows ? row : row - s.rows;
+}
+
+std::int64_t Weave::above(const Segment& s, std::size_t slot, std::int64_t row) const {
+  const std::uint32_t* first = s.row_of.data() + s.first[slot];
+  const std::uint32_t* last = s.row_of.data() + s.first[slot + 1];
+  return std::lower_bound(first, last, static_cast<std::uint32_t>(row)) - first;
+}
+
+std::int64_t Weave::column(const Segment& s, std::int64_t lane, std::int64_t period) const {
+  return s.column_at[static_cast<std::size_t>(s.begin[static_cast<std::size_t>(lane)] + period % s.columns)];
+}
+
+std::int64_t Weave::count_of(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t at) const {
+  const std::int64_t period = at / s.rows, from = entry(s, lane, period), row = from + at % s.rows;
+  const auto slot = static_cast<std::size_t>(column(s, lane, period) * streams() + stream);
+  const std::int64_t before = in_periods(s, lane, stream, period) - above(s, slot, from);
+  return row < s.rows ? before + above(s, slot, row)
+                      : before + s.first[slot + 1] - s.first[slot] + above(s, slot, row - s.rows);
+}
+
+std::int64_t Weave::place_of(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t number) const {
+  const std::int64_t count = streams(), round = s.along[static_cast<std::size_t>(s.columns * count + stream)];
+  const std::int64_t begin = s.begin[static_cast<std::size_t>(lane)];
+  const auto passed = [&](std::int64_t z) {
+    return s.along[static_cast<std::size_t>((begin + z) * count + stream)] -
+           s.along[static_cast<std::size_t>(begin * count + stream)];
+  };
+  std::int64_t rest = number % round, z = 0;
+  while (passed(z + 1) <= rest) ++z;
+  rest -= passed(z);
+  const std::int64_t period = number / round * s.columns + z, from = entry(s, lane, period);
+  const auto slot = static_cast<std::size_t>(column(s, lane, period) * count + stream);
+  const std::int64_t weight = s.first[slot + 1] - s.first[slot];
+  std::int64_t k = above(s, slot, from) + rest;
+  if (k >= weight) k -= weight;
+  const std::int64_t row = s.row_of[static_cast<std::size_t>(s.first[slot] + k)];
+  return period * s.rows + (row < from ? row - from + s.rows : row - from);
+}
+
 Weave::Spot Weave::locate_block(std::int64_t lane, std::int64_t block) const {
   const Segment& s = segment_at(lane, block);
   const auto c = static_cast<std::size_t>(lane);
-  const std::int64_t at = block - s.start[c], x = at + s.phase[c], periods = x / s.rows, row = x % s.rows;
-  const std::int64_t column = s.column_at[static_cast<std::size_t>(s.begin[c] + periods % s.columns)];
-  const auto slot = static_cast<std::size_t>(row * s.columns + column);
-  const std::int64_t i = s.stream[slot];
-  std::int64_t number = s.base[cell(lane, i)] - s.skipped[cell(lane, i)] + in_periods(s, lane, i, periods) +
-                        static_cast<std::int64_t>(s.rank[slot]);
+  const std::int64_t at = block - s.start[c], period = at / s.rows, from = entry(s, lane, period);
+  const std::int64_t wound = from + at % s.rows, row = wound < s.rows ? wound : wound - s.rows;
+  const std::int64_t own = column(s, lane, period);
+  const auto here = static_cast<std::size_t>(row * s.columns + own);
+  const std::int64_t i = s.stream[here];
+  const auto slot = static_cast<std::size_t>(own * streams() + i);
+  std::int64_t number = s.base[cell(lane, i)] + in_periods(s, lane, i, period) + static_cast<std::int64_t>(s.rank[here]) -
+                        above(s, slot, from) + (wound < s.rows ? 0 : s.first[slot + 1] - s.first[slot]);
   const auto& exchanges = s.exchanges[c];
   if (exchanges.empty() || at > exchanges.back().at) return {i, number + s.net[cell(lane, i)]};
   for (const Exchange& e : exchanges) {
@@ -284,14 +323,8 @@ Weave::Spot Weave::locate_block(std::int64_t lane, std::int64_t block) const {
 
 std::int64_t Weave::count_blocks(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t block) const {
   const auto c = static_cast<std::size_t>(lane);
-  const std::int64_t at = block - s.start[c], x = at + s.phase[c], periods = x / s.rows, row = x % s.rows;
-  const std::int64_t column = s.column_at[static_cast<std::size_t>(s.begin[c] + periods % s.columns)];
-  const auto slot = static_cast<std::size_t>(column * streams() + stream);
-  const std::uint32_t* first = s.row_of.data() + s.first[slot];
-  const std::uint32_t* last = s.row_of.data() + s.first[slot + 1];
-  std::int64_t number = s.base[cell(lane, stream)] - s.skipped[cell(lane, stream)] +
-                        in_periods(s, lane, stream, periods) +
-                        (std::lower_bound(first, last, static_cast<std::uint32_t>(row)) - first);
+  const std::int64_t at = block - s.start[c];
+  std::int64_t number = s.base[cell(lane, stream)] + count_of(s, lane, stream, at);
   for (const Exchange& e : s.exchanges[c]) {
     if (e.at >= at) break;
     number += (e.to == stream) - (e.from == stream);
@@ -304,26 +337,15 @@ std::int64_t Weave::find_block(std::int64_t lane, std::int64_t stream, std::int6
   while (k > 0 && segments_[k].base[cell(lane, stream)] > number) --k;
   const Segment& s = segments_[k];
   const auto c = static_cast<std::size_t>(lane);
-  const std::int64_t count = streams(), round = s.along[static_cast<std::size_t>(s.columns * count + stream)];
-  std::int64_t own = number - s.base[cell(lane, stream)], lost = 0, won = 0;
+  const std::int64_t own = number - s.base[cell(lane, stream)];
+  std::int64_t lost = 0, won = 0;
   for (const Exchange& e : s.exchanges[c]) {
     if (e.to == stream && e.ordinal == own) return s.start[c] + e.at;
     won += e.to == stream && e.ordinal < own;
     lost += e.from == stream;  // a stream gives its first blocks: all of them lie before the ones it keeps
   }
-  if (round == 0) return -1;
-  own += s.skipped[cell(lane, stream)] + lost - won;
-  const std::int64_t begin = s.begin[c];
-  std::int64_t periods = own / round * s.columns, rest = own % round, z = 0;
-  while (s.along[static_cast<std::size_t>((begin + z + 1) * count + stream)] -
-             s.along[static_cast<std::size_t>(begin * count + stream)] <= rest) {
-    ++z;
-  }
-  rest -= s.along[static_cast<std::size_t>((begin + z) * count + stream)] -
-          s.along[static_cast<std::size_t>(begin * count + stream)];
-  const std::int64_t column = s.column_at[static_cast<std::size_t>(begin + z)];
-  const std::int64_t row = s.row_of[static_cast<std::size_t>(s.first[static_cast<std::size_t>(column * count + stream)] + rest)];
-  return s.start[c] + (periods + z) * s.rows + row - s.phase[c];
+  if (s.along[static_cast<std::size_t>(s.columns * streams() + stream)] == 0) return -1;
+  return s.start[c] + place_of(s, lane, stream, own + lost - won);
 }
 
 Weave::Spot Weave::locate(std::int64_t lane, std::int64_t place) const {
@@ -401,18 +423,21 @@ void Weave::fill(std::int64_t lane, std::int64_t place, std::int64_t size, std::
     const auto next = static_cast<std::size_t>(&s - segments_.data()) + 1;
     std::int64_t end = place + size;
     if (next < segments_.size()) end = std::min(end, segments_[next].start[c] * block_);
-    const std::int64_t at = block - s.start[c], x = at + s.phase[c];
-    std::int64_t row = x % s.rows, turn = s.begin[c] + x / s.rows % s.columns;
+    const std::int64_t at = block - s.start[c];
+    std::int64_t period = at / s.rows, left = s.rows - at % s.rows, own = column(s, lane, period);
+    std::int64_t row = entry(s, lane, period) + at % s.rows;
+    if (row >= s.rows) row -= s.rows;
     std::int64_t inside = (place + done) % block_;
     const std::int64_t begun = done;
     for (; place + done < end;) {
-      const std::uint32_t i =
-          s.stream[static_cast<std::size_t>(row * s.columns + s.column_at[static_cast<std::size_t>(turn)])];
+      const std::uint32_t i = s.stream[static_cast<std::size_t>(row * s.columns + own)];
       for (; inside < block_ && place + done < end; ++inside) out[done++] = i;
       inside = 0;
-      if (++row == s.rows) {
-        row = 0;
-        if (++turn == s.begin[c] + s.columns) turn = s.begin[c];
+      if (++row == s.rows) row = 0;
+      if (--left == 0) {
+        left = s.rows;
+        own = column(s, lane, ++period);
+        row = entry(s, lane, period);
       }
     }
     const std::int64_t first = (s.start[c] * block_) - place;

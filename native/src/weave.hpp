@@ -5,6 +5,7 @@
 // lanes. State is O(pattern + lanes · streams) for each segment of the run that has weights of its own.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "keys.hpp"
@@ -28,8 +29,8 @@ struct Spread {
   // the sequence and the lanes are too many to try.
   std::int64_t deviation = -1;
 };
-// The multiplier, of a fixed list, that keeps the counts over all lanes, and over every 2nd, 4th, … lane, closest to
-// the shares.
+// The multiplier, of a fixed list, that keeps the counts over all lanes, and over every 2nd, 3rd, 4th, … position that a
+// rank may read, closest to the shares.
 Spread spread_phases(const std::int64_t* sequence, std::int64_t length, const std::int64_t* weights,
                      std::int64_t streams, std::int64_t lanes);
 
@@ -39,11 +40,14 @@ class Weave {
   Weave(std::int64_t lanes, std::int64_t run, std::int64_t block, std::int64_t epoch_records,
         std::vector<std::int64_t> lengths);
 
-  // A pattern that holds from block start[lane] of each lane on. grid: rows × columns. Period n of a lane uses column
-  // (column[lane] + n · stride) mod columns; lane starts at row phase[lane]. With `carry` the errors the lanes come
-  // with are paid back by exchanging a few of the first blocks, so that they do not add up over segments.
+  // A pattern that holds from block start[lane] of each lane on. grid: rows × columns. Period n of a lane goes once
+  // round column (column[lane] + n · stride) mod columns, from row phase[lane] on; with a key from row
+  // (phase[lane] + below(word(key, n), rows)) mod rows on, or what a lane reads at every 2nd place could be one stream
+  // for ever. With `carry` the errors the lanes come with are paid back by exchanging a few of the first blocks, so
+  // that they do not add up over segments.
   void add_segment(const std::int64_t* grid, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                   const std::int64_t* start, const std::int64_t* phase, const std::int64_t* column, bool carry);
+                   const std::int64_t* start, const std::int64_t* phase, const std::int64_t* column,
+                   std::optional<std::uint64_t> key, bool carry);
   // The shards of a stream: record v of its own layout is record v − first_of[s] + record_of[s] of the dataset. A layout
   // that lists the shards several times over counts on: v is taken modulo `records`.
   void set_shards(std::int64_t stream, const std::int64_t* first_of, const std::int64_t* record_of, std::int64_t shards,
@@ -88,14 +92,14 @@ class Weave {
   };
   struct Segment {
     std::int64_t rows, columns;
+    std::optional<std::uint64_t> key;
     std::vector<std::uint32_t> stream, rank;  // per cell; rank: cells of the same stream above it in its column
     std::vector<std::int64_t> first;          // per column and stream: where its rows begin in row_of
     std::vector<std::uint32_t> row_of;
     std::vector<std::int64_t> along;          // cells per stream in the first z columns of the cycle, twice round
     std::vector<std::int64_t> column_at;      // the column at place z of the cycle, twice round
     std::vector<std::int64_t> start, phase, begin;  // per lane; begin: place on the cycle
-    std::vector<std::int64_t> base, skipped, net;   // per lane and stream: blocks before the segment; before the phase;
-                                                    // won by exchanges less lost
+    std::vector<std::int64_t> base, net;  // per lane and stream: blocks before the segment; won by exchanges less lost
     std::vector<std::vector<Exchange>> exchanges;   // per lane
   };
   std::size_t cell(std::int64_t lane, std::int64_t stream) const {
@@ -103,6 +107,14 @@ class Weave {
   }
   const Segment& segment_at(std::int64_t lane, std::int64_t block) const;
   std::int64_t in_periods(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t periods) const;
+  // The row at which a lane enters the pattern in one of its periods, and the column it goes round.
+  std::int64_t entry(const Segment& s, std::int64_t lane, std::int64_t period) const;
+  std::int64_t column(const Segment& s, std::int64_t lane, std::int64_t period) const;
+  // Cells of a column's stream (slot: both in one number) above a row.
+  std::int64_t above(const Segment& s, std::size_t slot, std::int64_t row) const;
+  // Exchanges aside: blocks of a stream among the first `at` of a segment, and where block `number` of it is.
+  std::int64_t count_of(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t at) const;
+  std::int64_t place_of(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t number) const;
   Spot locate_block(std::int64_t lane, std::int64_t block) const;
   std::int64_t count_blocks(const Segment& s, std::int64_t lane, std::int64_t stream, std::int64_t block) const;
   std::int64_t find_block(std::int64_t lane, std::int64_t stream, std::int64_t number) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "bitmap.hpp"
@@ -109,7 +110,8 @@ TEST_CASE("what a lane reads, counted along, is what locate, find and count say,
         phases[c] = draw(state, rows);
         column[c] = many ? draw(state, lanes) : 0;
       }
-      weave.add_segment(grid.data(), rows, columns, 1, starts.data(), phases.data(), column.data(), segment > 0 && !many);
+      weave.add_segment(grid.data(), rows, columns, 1, starts.data(), phases.data(), column.data(),
+                        trial % 2 == 0 ? std::optional<std::uint64_t>(state) : std::nullopt, segment > 0 && !many);
       start += 1 + draw(state, 40);
     }
     for (std::int64_t lane = 0; lane < lanes; ++lane) {

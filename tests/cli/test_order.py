@@ -74,6 +74,73 @@ def test_the_summary_of_an_epoch_that_is_not_the_data(capsys: pytest.CaptureFixt
     assert ["epoch", "900", "positions"] in lines
 
 
+COMBINED = [
+    (["mixture", "--option", "weights=[3,1]"], {"weights": [3, 1], "base": {"order": "lanes", "lanes": 4}}),
+    (["concatenation"], {"base": {"order": "lanes", "lanes": 4}}),
+    (
+        ["stratified", "--batch-size", "8"],
+        {"batch_size": 8, "combination": {"order": "concatenation", "base": {"order": "lanes", "lanes": 4}}},
+    ),
+    (
+        ["per_stream", "--batch-size", "8", "--option", 'combination={"order":"mixture","weights":[1,2]}'],
+        {
+            "batch_size": 8,
+            "combination": {"order": "mixture", "weights": [1, 2], "base": {"order": "lanes", "lanes": 4}},
+        },
+    ),
+    (
+        ["device_per_stream", "--option", "run=2", "--option", "combination=lanes"],
+        {"run": 2, "combination": {"order": "lanes", "lanes": 4}},
+    ),
+    (
+        ["subset", "--option", "kept=[1,5,9,30,41,60]", "--option", 'base={"order":"passes","epoch_records":8}'],
+        {"kept": [1, 5, 9, 30, 41, 60], "base": {"order": "passes", "epoch_records": 8, "base": "lanes"}},
+    ),
+    (["mosaic/py1s"], {"canonical_nodes": 4}),
+    (["lanes"], {"lanes": 4}),
+]
+
+
+@pytest.mark.parametrize(("words", "options"), COMBINED, ids=[words[0] for words, _ in COMBINED])
+def test_lanes_go_to_the_order_that_has_them(
+    capsys: pytest.CaptureFixture[str], words: list[str], options: dict[str, Any]
+) -> None:
+    if words[0] == "subset":
+        options = json.loads(json.dumps(options).replace('"base": "lanes"', '"base": {"order": "lanes", "lanes": 4}'))
+    layout = Layout.joined([Layout.equal(8, 6), Layout.equal(4, 6)])
+    order = make_spec(words[0], **options).over(layout, seed=7)
+    words = ["8x6+4x6", "--lanes", "4", "--seed", "7", "--order", *words]
+    found = printed(capsys, *words, "--head", "200")["positions"]
+    assert [entry["record"] for entry in found] == order.slice(0, min(200, len(order))).tolist()
+    assert {entry["lane"] for entry in found} == set(range(4))
+    assert printed(capsys, *words)["lanes"] == 4
+    assert main(["order", *words]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("lanes=4" in shown) != ("canonical_nodes=4" in shown)
+    assert "None" not in shown
+
+
+def test_an_order_without_lanes_anywhere_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "order",
+                "8x6",
+                "--lanes",
+                "4",
+                "--order",
+                "passes",
+                "--option",
+                "epoch_records=9",
+                "--option",
+                "base=global",
+            ]
+        )
+        == 2
+    )
+    assert "the order 'global' has no option 'lanes'" in capsys.readouterr().err
+
+
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["200x50", "--lanes", "16", "--ranks", "8", "--nodes", "2", "--batch-size", "64", "--seed", "1"]
     found = printed(capsys, *words)

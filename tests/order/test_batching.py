@@ -178,6 +178,32 @@ def test_every_lane_reads_every_stream_in_turn() -> None:
         assert (np.abs(mine - np.array([300, 15, 5]) / 320) < 0.02).all()
 
 
+@pytest.mark.parametrize("weights", [(1, 1), (1, 1, 1), (2, 1), (5, 3), (4, 3, 2, 1)])
+@pytest.mark.parametrize("kind", ["stratified", "per_stream", "device_per_stream"])
+def test_every_rank_reads_every_stream_for_any_number_of_ranks(kind: str, weights: tuple[int, ...]) -> None:
+    layout, share = layout_of(*[4] * len(weights)), np.array(weights) / sum(weights)
+    for ranks in (2, 3, 4, 6, 8, 12, 16, 24, 32):
+        run, size = (4 if kind == "device_per_stream" else 1), 96
+        mixture = Mixture(weights, epoch_records=size * run * 600, base=Lanes(lanes=16))
+        spec = {"stratified": Stratified, "per_stream": PerStream, "device_per_stream": DevicePerStream}[kind]
+        order = spec(run if run > 1 else size, mixture).over(layout, seed=3)
+        read = streams_read(order, 1, 1).reshape(-1)
+        rank = np.arange(read.size) // run % ranks
+        for each in range(ranks):
+            mine = np.bincount(read[rank == each], minlength=share.size) / np.count_nonzero(rank == each)
+            assert (np.abs(mine - share) < 0.05).all(), (ranks, each)
+
+
+def test_a_rare_stream_of_a_stratified_batch_comes_to_every_rank() -> None:
+    """Even when each rank reads one row of a batch: rows are dealt anew from batch to batch."""
+    layout = layout_of(30, 2, records=100)
+    order = Stratified(64, Mixture((63, 1), epoch_records=64 * 3000, base=Lanes(lanes=16))).over(layout, seed=2)
+    read = streams_read(order, 1, 64)
+    assert (read.sum(axis=1) == 1).all()
+    rare = read.mean(axis=0) * 64  # how often, of what it should be, each rank of 64 reads it
+    assert 0.4 < rare.min() <= rare.max() < 1.8
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4, 5, 12, 16, 60, 64, 1024])
 def test_strides_meet_all_lanes(lanes: int) -> None:
     assert len({step * stride_of(lanes) % lanes for step in range(lanes)}) == lanes
@@ -309,6 +335,10 @@ TWO = layout_of(2, 3, records=10)
         (lambda: Stratified(8, Mixture((1, 0, 1))).over(TWO), "3 weights for 2 streams"),
         (lambda: Stratified(8, Concatenation((Take(),))).over(TWO), "1 entries for 2 streams"),
         (lambda: PerStream(8).over(Layout([0, 0])), "no records"),
+        (
+            lambda: PerStream(8).over(Layout([10**9, 10], streams=[0, 1])),
+            "weight 1 of the records taken of each stream is 1e-08 of their sum",
+        ),
     ],
 )
 def test_bad_input(call, words: str) -> None:

@@ -140,7 +140,7 @@ def test_errors_do_not_grow_with_changes_of_weights(count, length, seed, data) -
     spec = Mixture(changes[0][1], schedule=tuple(changes[1:]), base=Lanes(lanes=4), epoch_records=40_000)
     order = spec.over(layout_of(count), seed=seed)
     of_lanes, of_all = errors(order, changes, changes[-1][0] // 4 * 4 + 400)
-    assert of_lanes.max() < 3
+    assert of_lanes.max() < 3.5  # 3 by construction where a change is paid back before the next one comes
     assert of_all.max() < 4 * 3
 
 
@@ -165,6 +165,34 @@ def test_two_equal_streams_share_every_ranks_rows() -> None:
         for rank in range(ranks):
             share = read[:, rank::ranks].mean(axis=1)
             assert (np.abs(share - 0.5) <= 0.25).all(), ranks
+
+
+@pytest.mark.parametrize("lanes", [16, 60, 64])
+@pytest.mark.parametrize(
+    "weights", [(1, 1), (1, 1, 1), (2, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 7, (3, 1), (7, 3), (50, 30, 15, 4, 1)]
+)
+def test_every_rank_reads_every_stream_for_any_number_of_ranks(weights: tuple[int, ...], lanes: int) -> None:
+    """Also for 3 ranks and 3 equal streams, or twice as many ranks as lanes: a period and ranks in step would give a
+    rank the same stream for ever."""
+    order = Mixture(weights, base=Lanes(lanes=lanes), epoch_records=lanes * 1500).over(layout_of(len(weights)), seed=5)
+    read = streams_read(order, len(order))
+    share = np.array(weights) / sum(weights)
+    for ranks in (2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 20, 24, 32, 48, 64, 96, 128):
+        for rank in range(ranks):
+            rows = read[rank::ranks]
+            mine = np.bincount(rows, minlength=len(weights)) / rows.size
+            # Wider where a rank's places come from one lane in part: there only the keyed turns even them out.
+            assert (np.abs(mine - share) < 0.05 + 3 / np.sqrt(rows.size)).all(), (ranks, rank)
+            assert (mine > 0).all() or rows.size * share.min() < 20, (ranks, rank)
+
+
+def test_every_rank_reads_every_stream_soon_in_worlds_of_three_and_six() -> None:
+    order = Mixture((1, 1, 1)).over(layout_of(3, shards=40), seed=5)
+    read = streams_read(order, 64 * 3 * 5)
+    for ranks in (3, 6, 12):
+        for rank in range(ranks):
+            mine = np.bincount(read[rank::ranks], minlength=3) * ranks / read.size
+            assert (np.abs(mine - 1 / 3) < 0.08).all(), (ranks, rank)
 
 
 # ---- streams
@@ -211,6 +239,14 @@ def test_ten_streams_in_a_slice_larger_than_their_passes() -> None:
     records = order.slice(64, 64 * 5000, 1)
     some = np.random.default_rng(0).integers(64, 64 * 5000, 2000)
     assert np.array_equal(records[some - 64], order.at(some, 1))
+
+
+def test_hundreds_of_streams_in_one_slice() -> None:
+    """More streams than passes are kept at once: the slice is not cut into ever smaller ones for it."""
+    order = Mixture((1,) * 700, base=Lanes(lanes=8)).over(layout_of(700, 2, 30), seed=1)
+    records = order.slice(0, 20_000)
+    some = np.random.default_rng(0).integers(0, 20_000, 500)
+    assert np.array_equal(records[some], order.at(some))
 
 
 # ---- options
@@ -265,7 +301,11 @@ TWO = Layout([9, 9, 0], streams=[0, 1, 2])
         (lambda: Mixture((1,)).over(TWO), "1 weights for 3 streams"),
         (lambda: Mixture((1, 1, 1)).over(TWO), "stream 2 holds no records, but has a weight above 0"),
         (lambda: Mixture((1, 1, 0), schedule=((5, (1, 1, 1)),)).over(TWO), "stream 2 holds no records"),
-        (lambda: Mixture((1, 1, 0, 1)).over(TWO), "4 weights for 3 streams"),
+        (
+            lambda: Mixture((1, 1, 0, 1)).over(TWO),
+            "4 weights for 3 streams; stream 3 has a weight above 0 but no shard",
+        ),
+        (lambda: Mixture((1, 1)).over(Layout([5, 5], streams=[0, 2**30])), "there is a stream 1073741824"),
         (lambda: Mixture((1, 1, 0), epoch_records=3, base=Lanes(lanes=4)).over(TWO), "there are 4 lanes"),
         (lambda: Mixture((1, 1, 0), base=Passes(5, Lanes(lanes=2))).over(TWO), "cannot be the base of streams"),
     ],

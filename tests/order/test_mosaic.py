@@ -300,6 +300,8 @@ def test_the_set_of_a_full_batch_is_world_free(
 
 # ---- bad input
 
+TWO = Layout([90, 9], streams=[0, 1])
+
 
 def deal_one(records: int, **changed: Any) -> Any:
     world = {"canonical_nodes": 1, "nodes": 1, "ranks_per_node": 1, "workers_per_rank": 1, "device_batch": 1}
@@ -358,6 +360,8 @@ def deal_one(records: int, **changed: Any) -> Any:
         (lambda: work(Layout([9, 1], streams=[0, 1]), Options(1, batching="stratified"), device_batch=3), "stream 1"),
         (lambda: work(Layout([9, 1], streams=[0, 1]), Options(1, batching="per_stream"), device_batch=3), "stream 1"),
         (lambda: work(Layout([90]), Options(3, batching="device_per_stream"), nodes=2, device_batch=3), "3 canonical"),
+        (lambda: work(TWO, Options(2, batching="device_per_stream"), nodes=2, device_batch=6), "stream 1 .* on node 0"),
+        (lambda: work(TWO, Options(2, batching="device_per_stream", block_records=9), device_batch=1), "of 0.0909"),
         (lambda: work(Layout([90]), Options(3), device_batch=0), "device_batch"),
         (lambda: Draws(-1), "-1"),
         (lambda: Draws(0).choice(3, 4), "4"),

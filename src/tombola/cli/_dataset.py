@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from tombola.errors import OrderError, PlanError
-from tombola.order import OrderSpec, make_spec, order_names
+from tombola.cli import _spec
+from tombola.errors import PlanError
+from tombola.order import OrderSpec, order_names
 from tombola.plan import World
 from tombola.stream import Stream
 
@@ -24,8 +24,12 @@ def add_dataset(parser: Any) -> None:
 def add_order(parser: Any) -> None:
     """The order of the records."""
     parser.add_argument("--order", default="lanes", metavar="NAME", help=f"one of {', '.join(order_names())}")
-    parser.add_argument("--lanes", type=int, help="how many lanes are read side by side")
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane")
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
+    )
+    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
     )
@@ -44,19 +48,8 @@ def add_world(parser: Any) -> None:
 
 def spec_of(arguments: argparse.Namespace) -> OrderSpec:
     """The order that the arguments name."""
-    options: dict[str, Any] = {}
-    for text in arguments.option:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise OrderError(f"the option {text!r} is not understood; write --option name=value")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    for name in ("lanes", "window"):
-        if getattr(arguments, name) is not None:
-            options[name] = getattr(arguments, name)
-    return make_spec(arguments.order, **options)
+    given = {name: getattr(arguments, name, None) for name in ("lanes", "window", "batch_size")}
+    return _spec.spec_of(arguments.order, arguments.option, **given)
 
 
 def stream_of(arguments: argparse.Namespace, **options: Any) -> Stream:

@@ -10,9 +10,10 @@ import numpy as np
 
 from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
+from tombola.cli._spec import described, spec_of
 from tombola.cli._table import print_pairs, print_rows
 from tombola.errors import OrderError
-from tombola.order import Order, make_spec, order_names
+from tombola.order import Order, order_names
 from tombola.plan import Plan, World
 
 _TAILS = ("drop", "pad", "short")
@@ -28,8 +29,12 @@ def add(commands: Any) -> None:
         "--order", default="lanes", metavar="NAME", help=f"{', '.join(order_names())}, or one of your own"
     )
     add_import(parser)
-    parser.add_argument("--lanes", type=int, help="how many lanes are read side by side")
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane")
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
+    )
+    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
     )
@@ -69,27 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    options = dict(parse_option(text) for text in arguments.option)
-    for name in ("lanes", "window"):
-        if getattr(arguments, name) is not None:
-            options[name] = getattr(arguments, name)
-    order = make_spec(arguments.order, **options).over(parse_layout(arguments.layout), seed=arguments.seed)
+    given = {name: getattr(arguments, name) for name in ("lanes", "window", "batch_size")}
+    spec = spec_of(arguments.order, arguments.option, **given)
+    order = spec.over(parse_layout(arguments.layout), seed=arguments.seed)
     world = World(ranks=arguments.ranks, nodes=arguments.nodes, replication=arguments.replication)
     size = arguments.batch_size
     if size is None:
         size = order.batch_size or max(1, min(_BATCH_SIZE, len(order)) // world.readers) * world.readers
     return Plan(order, world, size, tail=arguments.tail)
-
-
-def parse_option(text: str) -> tuple[str, Any]:
-    """An option of an order, as `name=value`; the value is JSON where it can be read as such."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise OrderError(f"the option {text!r} is not understood; write --option name=value")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 # ---- positions
@@ -130,15 +122,14 @@ def _print_summary(plan: Plan, epoch: int, *, as_json: bool) -> None:
         print(json.dumps(summary))
         return
     first = summary["first_batch"]
-    options = {name: value for name, value in summary["options"].items() if value is not None}
-    described = " ".join([summary["order"], *(f"{name}={value}" for name, value in options.items())])
+    options = f"{summary['order']} {described(summary['options'])}".rstrip()
     world = plan.world
     print_pairs(
         [
             ("records", summary["records"]),
             ("shards", summary["shards"]),
             ("epoch", f"{summary['epoch_records']:,} positions"),
-            ("order", f"{described}, seed {summary['seed']}"),
+            ("order", f"{options}, seed {summary['seed']}"),
             ("lanes", summary["lanes"]),
             ("open shards", f"{summary['open_shards_max']} at most, {summary['open_shards_mean']:.1f} on average"),
             ("batch size", f"{plan.batch_size:,} over {world.ranks} ranks on {world.nodes} nodes"),

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
-from tombola.cli._order import parse_option
+from tombola.cli._spec import spec_of
 from tombola.cli._table import print_plain
 from tombola.errors import InputError
-from tombola.order import Layout, Order, make_spec, order_names
+from tombola.order import Layout, Order, order_names
 from tombola.quality import Score, score
 
 _OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch")
@@ -27,8 +27,12 @@ def add(commands: Any) -> None:
     parser.add_argument("layout", metavar="LAYOUT", help=HELP)
     names = ", ".join(order_names())
     parser.add_argument("--order", metavar="NAME", help=f"one of {names}; lanes unless given")
-    parser.add_argument("--lanes", type=int, help="how many lanes are read side by side")
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane")
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
+    )
+    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
     )
@@ -81,11 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _order(arguments: argparse.Namespace, layout: Layout) -> Order:
-    options = dict(parse_option(text) for text in arguments.option)
-    for name in ("lanes", "window"):
-        if getattr(arguments, name) is not None:
-            options[name] = getattr(arguments, name)
-    return make_spec(arguments.order or "lanes", **options).over(layout, seed=arguments.seed or 0)
+    given = {name: getattr(arguments, name) for name in ("lanes", "window", "batch_size")}
+    spec = spec_of(arguments.order or "lanes", arguments.option, **given)
+    return spec.over(layout, seed=arguments.seed or 0)
 
 
 def _load(name: str, option: str) -> npt.NDArray[Any]:

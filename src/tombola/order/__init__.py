@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tombola.order._keys import derive_key
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
-from tombola.order._order import Order, OrderSpec, Visits, make_spec, order_names, register
+from tombola.order._order import Order, OrderSpec, Visits, make_spec, option_names, order_names, register
 from tombola.order._permutation import Permutation
 from tombola.order._plain import Global, Sequential
 
@@ -46,6 +46,7 @@ __all__ = [
     "derive_key",
     "make_spec",
     "mosaic",
+    "option_names",
     "order_names",
     "register",
 ]

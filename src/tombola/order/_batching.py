@@ -24,7 +24,7 @@ from tombola.order._mixture import (
     DENOMINATOR_MAX,
     Mixture,
     Strands,
-    keyed_row,
+    entry_key,
     resolved_base,
     rounded_weights,
     sequence_of,
@@ -38,6 +38,8 @@ from tombola.order._permutation import Permutation
 from tombola.order._plain import Global, Sequential
 from tombola.order._takes import Take, largest_remainders, shards_by_stream
 from tombola.order._woven import Segment, WovenOrder
+
+_BATCHES_DEALT = 256
 
 #: (start, weights, number of the segment, lanes, seed) → the segment.
 Pattern = Callable[[int, list[int], int, int, int], Segment]
@@ -136,7 +138,7 @@ def combined(layout: Layout, seed: int, combination: OrderSpec, lanes_dividing: 
             continue
         one = dataclasses.replace(combination, takes=(Take(choose=taken),), epoch_records=None, base=base)
         orders[stream] = one.over(Layout(sizes), seed=strand_seed)
-    return Strands(orders, [(0, rounded_weights(counts))], lanes, base, sum(counts))
+    return Strands(orders, [(0, rounded_weights(counts, "the records taken of each stream"))], lanes, base, sum(counts))
 
 
 # ---- a share of every stream in every batch
@@ -193,11 +195,16 @@ class Stratified(_Batching):
         )
 
     def _sequence(self, weights: list[int]) -> Ints:
-        """Streams in proportion over whole batches: as many as it takes for the shares to come out even, if few do."""
+        """Streams in proportion over whole batches: as many as it takes for the shares to come out even, if few do.
+
+        Then it is repeated, since each batch has its rows dealt anew: with more ranks than lanes a rank comes to some
+        rows of a batch only, and over a few batches those might hold nothing of a rare stream.
+        """
         size, total = self.batch_size, sum(weights)
         length = math.lcm(total, size)
         if length <= max(DENOMINATOR_MAX, size):
-            return np.tile(sequence_of(weights), length // total)
+            most = min(DENOMINATOR_MAX, _BATCHES_DEALT * size)
+            return np.tile(sequence_of(weights), max(1, most // length) * length // total)
         length = size * max(1, DENOMINATOR_MAX // size)
         scaled = largest_remainders(length, [Fraction(weight) for weight in weights])
         for stream, (weight, kept) in enumerate(zip(weights, scaled, strict=True)):
@@ -249,8 +256,7 @@ class PerStream(_Batching):
         if start % self.batch_size:
             raise OrderError(f"the weights change at position {start}, in the middle of a batch of {self.batch_size}")
         sequence = sequence_of(weights)
-        phase = np.full(lanes, keyed_row(seed, number, sequence.size), np.int64)
-        return Segment(start, sequence, phase, carry=number > 0)
+        return Segment(start, sequence, np.zeros(lanes, np.int64), key=entry_key(seed, number), carry=number > 0)
 
 
 @register("device_per_stream")

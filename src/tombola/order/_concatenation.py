@@ -101,7 +101,10 @@ class Concatenation(OrderSpec):
             raise OrderError(f"takes has {len(takes)} entries for {len(there)} streams; give one for each")
         streams = len(there)
         if any(any(take.to_json().values()) for take in takes[streams:]):
-            raise OrderError(f"takes has {len(takes)} entries for {streams} streams; give one for each")
+            raise OrderError(
+                f"takes has {len(takes)} entries for {streams} streams; give each one, and nothing but Take() or "
+                f"Take(repeat=0) to one without shards"
+            )
         there += [0] * (len(takes) - streams)
         for stream, take in enumerate(takes):
             if not there[stream] and any(take.to_json().values()):

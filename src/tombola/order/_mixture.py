@@ -128,9 +128,9 @@ def _lowest(weights: list[int], what: str) -> list[int]:
     return [weight // divisor for weight in rounded]
 
 
-def rounded_weights(values: Sequence[float]) -> list[int]:
+def rounded_weights(values: Sequence[float], what: str = "weights") -> list[int]:
     """Whole weights from whole or decimal ones, their sum at most 2^16."""
-    return [int(weight) for weight in _weights(values, "weights")]
+    return [int(weight) for weight in _weights(values, what)]
 
 
 # ---- strands: one order for each stream, all with as many lanes
@@ -157,7 +157,11 @@ def strands_of(layout: Layout, seed: int, spec: Mixture, *, lanes_dividing: int 
     sizes += [0] * (len(spec.weights) - streams)
     used = [any(weights[stream] for _, weights in changes) for stream in range(len(sizes))]
     if any(used[streams:]):
-        raise OrderError(f"there are {len(sizes)} weights for {streams} streams; give one for each")
+        stream = next(i for i in range(streams, len(sizes)) if used[i])
+        raise OrderError(
+            f"there are {len(sizes)} weights for {streams} streams; stream {stream} has a weight above 0 but no shard. "
+            f"Give each stream one, and 0 to one without records"
+        )
     for stream, size in enumerate(sizes):
         if used[stream] and not size:
             raise OrderError(f"stream {stream} holds no records, but has a weight above 0; give it 0")
@@ -210,14 +214,13 @@ def spread_segment(start: int, weights: Sequence[int], lanes: int, seed: int, nu
     multiplier, deviation = _core.spread_phases(sequence, np.array(weights, np.int64), lanes)
     phase = np.empty(lanes, np.int64)
     _core.phases(multiplier, sequence.size, phase)
-    phase = (phase + keyed_row(seed, number, sequence.size)) % sequence.size
     bound = deviation / sequence.size if deviation >= 0 else math.inf
-    return Segment(start, sequence, phase, carry=number > 0), bound
+    return Segment(start, sequence, phase, key=entry_key(seed, number), carry=number > 0), bound
 
 
-def keyed_row(seed: int, number: int, rows: int) -> int:
-    """Where in the pattern of a segment the run begins."""
-    return derive_key(seed, "mixture/phase", number) * rows >> 64
+def entry_key(seed: int, number: int) -> int:
+    """The key whose words say where the sequence of a segment is entered, period after period."""
+    return derive_key(seed, "mixture/phase", number)
 
 
 class _MixtureOrder(WovenOrder):

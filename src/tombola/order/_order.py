@@ -253,12 +253,20 @@ def order_names() -> tuple[str, ...]:
     return tuple(sorted({*_REGISTRY, *_LATER}))
 
 
-def make_spec(name: str, **options: Any) -> OrderSpec:
-    """The options of an order by name, as a command line or a configuration file gives them.
+def option_names(name: str) -> tuple[str, ...]:
+    """The options that an order has, by its name.
 
-    >>> make_spec("lanes", lanes=16).options()["lanes"]
-    16
+    >>> option_names("passes")
+    ('epoch_records', 'base')
     """
+    return tuple(_fields(_spec_class(name)))
+
+
+def _fields(spec: type[OrderSpec]) -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(spec) if field.init}
+
+
+def _spec_class(name: str) -> type[OrderSpec]:
     if not isinstance(name, str):
         raise OrderError(f"the name of an order is {name!r}; known are {', '.join(order_names())}")
     if name in _LATER and name not in _REGISTRY:
@@ -266,7 +274,17 @@ def make_spec(name: str, **options: Any) -> OrderSpec:
     spec = _REGISTRY.get(name)
     if spec is None:
         raise OrderError(f"there is no order named {name!r}; known are {', '.join(order_names())}")
-    known = {field.name: field for field in dataclasses.fields(spec) if field.init}
+    return spec
+
+
+def make_spec(name: str, **options: Any) -> OrderSpec:
+    """The options of an order by name, as a command line or a configuration file gives them.
+
+    >>> make_spec("lanes", lanes=16).options()["lanes"]
+    16
+    """
+    spec = _spec_class(name)
+    known = _fields(spec)
     for option in options:
         if option not in known:
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"

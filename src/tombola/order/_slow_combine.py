@@ -102,11 +102,10 @@ def slow_chairman(weights: list[int]) -> list[int]:
 
 @functools.cache
 def slow_multiplier(weights: tuple[int, ...], lanes: int) -> int:
-    """The multiplier that keeps the counts over all, every 2nd, 4th, … lane closest to the shares."""
+    """The multiplier that keeps the counts over all, every 2nd, 3rd, 4th, … position closest to the shares."""
     sequence, total = slow_chairman(list(weights)), sum(weights)
-    levels = [1]
-    while lanes % (2 * levels[-1]) == 0 and lanes // (2 * levels[-1]) >= 2:
-        levels.append(2 * levels[-1])
+    levels = [2**k for k in range(lanes.bit_length()) if k == 0 or (lanes % 2**k == 0 and lanes >= 2 ** (k + 1))]
+    levels += [every for every in (3, 5, 7) if total % every == 0 and lanes % every and lanes // every >= 2]
     costs: dict[int, int] = {}
     for k in range(max(1, min(48, 2**25 // (lanes * total * len(levels))))):
         multiplier = word(_GOLDEN, k) | 1 if k else _GOLDEN
@@ -115,7 +114,7 @@ def slow_multiplier(weights: tuple[int, ...], lanes: int) -> int:
         for every in levels:
             widest = []
             for first in range(every):
-                read = [sequence[(p + row) % total] for row in range(total) for p in phases[first::every]]
+                read = [sequence[(p + row) % total] for row in range(total) for p in phases][first::every]
                 for stream, weight in enumerate(weights):
                     counts = np.append(0, np.cumsum(np.array(read) == stream)) * total
                     errors = counts - np.arange(len(read) + 1) * weight
@@ -138,7 +137,7 @@ def slow_mixture(order: Order, epoch: int) -> Ints:
 
     def blocks(lane: int, count: int) -> list[int]:
         starts = [_before(position, lane, lanes, records) for position, _ in strands.changes]
-        return _blocks(strands.changes, starts, _spread(strands.changes, lane, lanes, seed), count)
+        return _blocks(strands.changes, starts, _spread(strands.changes, lane, lanes), count, seed)
 
     return _written_out(order, strands, blocks, epoch)
 
@@ -156,12 +155,11 @@ def slow_batching(order: Order, epoch: int) -> Ints:
 
     def per_stream(lane: int, count: int) -> list[int]:
         starts = [position // len_of_batch for position, _ in changes]
-        phases = [derive_key(seed, "mixture/phase", n) * sum(w) >> 64 for n, (_, w) in enumerate(changes)]
-        return _blocks(changes, starts, phases, count)
+        return _blocks(changes, starts, [0] * len(changes), count, seed)
 
     def device_per_stream(lane: int, count: int) -> list[int]:
         starts = [_before(position // order.run, lane, lanes, records // order.run) for position, _ in changes]
-        return _blocks(changes, starts, _spread(changes, lane, lanes, seed), count)
+        return _blocks(changes, starts, _spread(changes, lane, lanes), count, seed)
 
     if isinstance(spec, DevicePerStream):
         return _written_out(order, strands, device_per_stream, epoch, order.run)
@@ -193,7 +191,8 @@ def _strata(spec: Stratified, weights: tuple[int, ...]) -> list[int]:
     length = math.lcm(sum(weights), spec.batch_size)
     if length > max(2**16, spec.batch_size):
         raise ValueError("too long for the slow twin")
-    return slow_chairman(list(weights)) * (length // sum(weights))
+    repeats = max(1, min(2**16, 256 * spec.batch_size) // length)
+    return slow_chairman(list(weights)) * (repeats * length // sum(weights))
 
 
 def _written_out(
@@ -229,16 +228,14 @@ def _before(position: int, lane: int, lanes: int, records: int) -> int:
     return epoch * (records // lanes + (lane < records % lanes)) + t // lanes + (lane < t % lanes)
 
 
-def _spread(changes: list[tuple[int, list[int]]], lane: int, lanes: int, seed: int) -> list[int]:
-    """Where a lane enters each sequence."""
-    phases = []
-    for number, (_, weights) in enumerate(changes):
-        turn = derive_key(seed, "mixture/phase", number) * sum(weights) >> 64
-        phases.append((_phase(lane, slow_multiplier(tuple(weights), lanes), sum(weights)) + turn) % sum(weights))
-    return phases
+def _spread(changes: list[tuple[int, list[int]]], lane: int, lanes: int) -> list[int]:
+    """Where a lane enters each sequence, before the keyed turn of a period."""
+    return [_phase(lane, slow_multiplier(tuple(weights), lanes), sum(weights)) for _, weights in changes]
 
 
-def _blocks(changes: list[tuple[int, list[int]]], starts: list[int], phases: list[int], length: int) -> list[int]:
+def _blocks(
+    changes: list[tuple[int, list[int]]], starts: list[int], phases: list[int], length: int, seed: int
+) -> list[int]:
     """The streams that a lane reads, block by block, from the start of the run on."""
     one = 2**32
     read: list[int] = []
@@ -246,15 +243,17 @@ def _blocks(changes: list[tuple[int, list[int]]], starts: list[int], phases: lis
     due = [0] * len(count)
     for number, (_, weights) in enumerate(changes):
         total, sequence = sum(weights), slow_chairman(weights)
+        key = derive_key(seed, "mixture/phase", number)
         debts = [0] * len(count)
         if number:
             before = changes[number - 1][1]
             for i, weight in enumerate(before):
                 due[i] += (starts[number] - starts[number - 1]) * weight * one // sum(before)
-            debts = _debts(count, due, weights, sequence[: phases[number]])
+            debts = _debts(count, due, weights)
         end = min(length, starts[number + 1]) if number + 1 < len(changes) else length
         while len(read) < end:
-            stream = sequence[(len(read) - starts[number] + phases[number]) % total]
+            period, place = divmod(len(read) - starts[number], total)
+            stream = sequence[(phases[number] + (word(key, period) * total >> 64) + place) % total]
             if debts[stream] < 0 and max(debts) > 0:
                 owed = debts.index(max(debts))
                 debts[stream] += 1
@@ -265,14 +264,10 @@ def _blocks(changes: list[tuple[int, list[int]]], starts: list[int], phases: lis
     return read
 
 
-def _debts(count: list[int], due: list[int], weights: list[int], skipped: list[int]) -> list[int]:
+def _debts(count: list[int], due: list[int], weights: list[int]) -> list[int]:
     """Whole records that each stream is to get (or, below 0, to give) at the start of a segment."""
-    one, total = 2**32, sum(weights)
-    errors = {}
-    for i, weight in enumerate(weights):
-        if weight:
-            entered = (skipped.count(i) * one) - len(skipped) * weight * one // total
-            errors[i] = count[i] * one - due[i] - entered
+    one = 2**32
+    errors = {i: count[i] * one - due[i] for i, weight in enumerate(weights) if weight}
     debts = [0] * len(weights)
     for i, error in errors.items():
         debts[i] = -(error // one) - 1

@@ -15,6 +15,7 @@ from tombola.errors import OrderError
 from tombola.order._layout import Layout
 
 NUMBER_MAX = 2**62
+STREAMS_MAX = 2**20  # a list of weights has one for each
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,10 @@ def stream_sizes(layout: Layout) -> list[int]:
     """Records per stream."""
     if layout.streams is None:
         return [layout.records]
-    totals = np.zeros(int(layout.streams.max(initial=0)) + 1, np.int64)
+    last = int(layout.streams.max(initial=0))
+    if last >= STREAMS_MAX:
+        raise OrderError(f"there is a stream {last}; number streams from 0 on, {STREAMS_MAX} of them at most")
+    totals = np.zeros(last + 1, np.int64)
     np.add.at(totals, layout.streams, layout.sizes)
     return [int(total) for total in totals]
 

@@ -29,12 +29,13 @@ class Segment:
     start: int
     #: The stream of each cell: rows of `columns` cells.
     pattern: Ints
-    #: The row each lane starts at.
+    #: The row each lane starts at, in every period when there is no key; with one it is turned on by a word of the key.
     phase: Ints
     columns: int = 1
     #: The column each lane starts with, and how many columns on it goes in the next period.
     column: Ints | None = None
     stride: int = 1
+    key: int | None = None
     carry: bool = False
 
 
@@ -78,6 +79,7 @@ class WovenOrder(Order):
                 start=self._blocks_before(segment.start, block),
                 phase=segment.phase,
                 column=np.zeros(self.lanes, np.int64) if segment.column is None else segment.column,
+                key=segment.key,
                 carry=segment.carry,
             )
 
@@ -159,7 +161,9 @@ class WovenOrder(Order):
         if not native or self.run > 1 or self.lanes % step or not count:
             return super()._slice(start, stop, step, epoch)
         first, end = self._spans(start, stop, self._epoch(epoch))
-        if int((end - first).max(axis=0).sum()) > _PASSES_AT_ONCE and count > self.lanes:
+        # Two passes of each stream there may be in any slice, however short.
+        passes_max = max(_PASSES_AT_ONCE, 2 * len(self._strands))
+        if int((end - first).max(axis=0).sum()) > passes_max and count > self.lanes:
             middle = start + count // 2 * step  # small streams: not all of their passes at the same time
             halves = self._slice(start, middle, step, epoch), self._slice(middle, stop, step, epoch)
             return np.concatenate(halves)

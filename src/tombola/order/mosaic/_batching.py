@@ -166,6 +166,8 @@ def work(
     - "stratified", "per_stream" and "device_per_stream" drop what does not fill the common number of batches, each
       epoch, without a word;
     - "stratified" and "device_per_stream" spread each shard over several nodes;
+    - "stratified" sorts the streams' remainders with no rule for equal ones: which of them gives one record more
+      depends on the processor there, and is the later one here;
     - streams are sampled and shuffled with the same seed, so streams of equal layout come in the same order;
     - only "random", "stratified" and "per_stream" read the same set of records per global batch in any world, and only
       while no padding comes into it.
@@ -257,11 +259,21 @@ def _device_per_stream(todo: _Epoch) -> Ints:
         )
     own = canonical // todo.nodes
     rows: list[list[Ints]] = [[] for _ in range(todo.nodes)]
-    for stream in range(len(todo.weights.choose)):
+    for stream, share in enumerate(todo.weights.proportion):
+        if todo.options.shuffle is not None and int(todo.options.block_records * share) == 0:
+            raise OrderError(
+                f"block_records is {todo.options.block_records}, of which stream {stream} with its share of "
+                f"{share:.3g} has none; use a larger block"
+            )
         dealt = todo.dealt(nodes=canonical, batch=1, stream=stream)
         for node in range(todo.nodes):
             flat = traversal(dealt[node * own : (node + 1) * own])
             rows[node].append(_full_rows(flat, todo.batch, always=True))
+            if len(rows[node][-1]) == 0:
+                raise OrderError(
+                    f"stream {stream} has fewer records on node {node} than a device's batch of {todo.batch}, and each "
+                    f"is of one stream; use a smaller batch, more of the stream, or another batching"
+                )
     draws = todo.turns()
     batches = [_in_turns(of_node, draws, todo.batch) for of_node in rows]
     devices = todo.nodes * todo.ranks

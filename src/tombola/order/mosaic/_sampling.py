@@ -152,6 +152,9 @@ def sample_shards(
     Whole passes first; the rest is picked `granularity` records at a time from the shards in a random order, which is
     new each epoch if `fresh`.
 
+    Kept as it is: with a granularity, the last pick of a shard that is followed by an empty one counts as a full pick,
+    so that the shard may give more records than it holds.
+
     >>> sample_shards([10, 20, 30], 15, seed=0).tolist()
     [3, 6, 6]
     """

@@ -85,6 +85,8 @@ class Naive(_MosaicSpec):
     sampling, granularity
         See `mosaic.sample`.
 
+    Kept as it is: the seed of an epoch is seed + epoch, so that epoch 1 of seed 7 is epoch 0 of seed 8.
+
     Unlike the orders of tombola's own it keeps the epoch in memory, four or eight bytes a record, for two epochs, and
     as much again and a half for the first `find`. Its length is a multiple of the canonical nodes: short ones repeat
     their last record. A plan over it reads the same global batches as the peer, as long as those are full.
@@ -104,6 +106,9 @@ class Naive(_MosaicSpec):
 class Py1s(_MosaicSpec):
     """MosaicML's py1s: whole shards in a shuffled order, the records of each shuffled. Options as `Naive`.
 
+    Kept as it is: each lane reads one shard to its end, so a batch holds records of no more shards than there are
+    lanes; and in epoch 0 the shuffle of the run and that of the epoch draw the same numbers (as in all but naive).
+
     >>> Py1s(canonical_nodes=1).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
     [3, 0, 1, 2, 7, 6, 4, 5]
     """
@@ -115,6 +120,8 @@ class Py1s(_MosaicSpec):
 @dataclass(frozen=True)
 class Py2s(_MosaicSpec):
     """MosaicML's py2s: as py1s, and the records of each shard are shuffled before shards are cut. Options as `Naive`.
+
+    Kept as it is: as in py1s; and it shuffles every record twice where once would do.
 
     >>> Py2s(canonical_nodes=1).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
     [1, 3, 2, 0, 6, 5, 7, 4]
@@ -130,6 +137,8 @@ class Py1b(_BlockSpec):
 
     block_records
         The peer's shuffle_block_size.
+
+    Kept as it is: blocks do not overlap, so nothing moves from one to the next, and a lane's last one may be short.
 
     >>> Py1b(canonical_nodes=1, block_records=2).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
     [1, 0, 2, 3, 5, 4, 6, 7]
@@ -156,6 +165,9 @@ class Py1br(_BlockSpec):
 @dataclass(frozen=True)
 class Py1e(_BlockSpec):
     """MosaicML's py1e, its default: each record moves by up to half a block. Options as `Py1b`.
+
+    Kept as it is: both ends of an epoch mix about half as many shards as its middle. It sorts floating-point keys;
+    equal ones stay here in the order they came in, and there in one that depends on the processor.
 
     >>> Py1e(canonical_nodes=1, block_records=12).over(Layout([4, 4]), seed=8).slice(0, 8).tolist()
     [0, 7, 6, 3, 1, 4, 2, 5]
