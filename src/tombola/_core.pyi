@@ -120,7 +120,17 @@ class MdsShard:
     @property
     def records(self) -> int: ...
 
-def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int) -> tuple[int, int, list[tuple[object, object]]]:
+class Pool:
+    """
+    Keeps so many bytes of memory of batches that were let go, for those to come.
+    """
+
+    def __init__(self, bytes_max: int) -> None: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int, pool: Pool | None = None) -> tuple[int, int, list[tuple[object, object]]]:
     """
     (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
     """

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from tombola import _core
 from tombola._ints import Ints, IntsLike, integer, integers
 from tombola.errors import CursorError, DataError, InputError, PlanError, StreamError
 from tombola.formats import Columns
@@ -138,6 +139,8 @@ class Stream:
         self._opened_now: _Opened | None = None
         self._at_random: Reader | None = None
         self._counters = Counters()
+        # As many bytes as may wait: then each batch finds memory that an earlier one let go.
+        self._pool = _core.Pool(self._reading.ahead_bytes_max)
         # (epoch, step) that comes next, and whether an iteration is in the middle of that epoch.
         self._next: tuple[int, int] | None = None
         self._begun = False
@@ -347,7 +350,7 @@ class Stream:
         return self._at_random
 
     def _new_reader(self, opened: _Opened, on_error: OnError) -> Reader:
-        return Reader(opened.dataset, opened.order, self._columns, self._reading, on_error, self._counters)
+        return Reader(opened.dataset, opened.order, self._columns, self._reading, on_error, self._counters, self._pool)
 
     # ---- functions
 
