@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola._ints import Ints
-from tombola.errors import DataError, FormatError
+from tombola.errors import DataError, FormatError, InputError
 from tombola.formats import Ragged
 from tombola.plan import Cursor, Plan
 
@@ -28,7 +28,7 @@ class Batch:
     epoch, step
         Which batch it is.
 
-    `batch["name"]` is a column, `batch[3]` a record, `len(batch)` the rows, iterating gives records, `dict(batch)` the
+    `batch["name"]` is a column, `batch[3]` a record, `batch[8:16]` a batch of those rows, `len(batch)` the rows, iterating gives records, `dict(batch)` the
     columns.
     """
 
@@ -73,12 +73,17 @@ class Batch:
         """The names of the columns."""
         return self.columns.keys()
 
-    def __getitem__(self, key: str | int) -> Any:
+    def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, str):
             try:
                 return self.columns[key]
             except KeyError:
                 raise FormatError(f"there is no column {key!r}; there are {', '.join(self.columns)}") from None
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step != 1:
+                raise InputError(f"a batch is cut with step 1, not {step}; cut its columns")
+            return self.rows(start, max(start, stop))
         if not -len(self) <= key < len(self):
             raise IndexError(f"row {key} of {len(self)}")
         return {name: _value(column, key) for name, column in self.columns.items()}

@@ -451,8 +451,15 @@ class Batches(Iterator[Batch]):
         self._replaced = False
         self._ahead: Ahead[Slab] | None = None
         self._produce = _producer(stream, opened, epoch, first, stride)
+        # Threads may share an iterator: each batch goes to one of them.
+        self._turn = threading.Lock()
 
     def __next__(self) -> Batch:
+        self._check_process()  # a lock may be held for ever by a thread that a fork left behind
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Batch:
         slab = self._slab
         if slab is None or self._number == len(slab.steps):
             slab = self._fetch()
@@ -494,8 +501,7 @@ class Batches(Iterator[Batch]):
             )
         if self._over:
             return None
-        if self._pid != os.getpid():
-            raise StreamError("this iteration began in another process; iterate over the stream anew in this one")
+        self._check_process()
         if self._ahead is None:
             self._ahead = Ahead(self._produce, self._reading.ahead_bytes_max, self._reading.wait_seconds_max)
             # Not the bound method: it would keep what it is to watch alive.
@@ -525,6 +531,10 @@ class Batches(Iterator[Batch]):
         self._counters.add(batches=len(slab.steps), records=len(slab.records), bytes=slab.nbytes)
         self._slab, self._number = slab, 0
         return slab
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise StreamError("this iteration began in another process; iterate over the stream anew in this one")
 
     def finished(self) -> None:
         """The stream's state moves to the next epoch."""
