@@ -7,6 +7,7 @@ void bind_arrays(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_combine(nb::module_& m);
 void bind_formats(nb::module_& m);
+void bind_objects(nb::module_& m);
 void bind_stores(nb::module_& m);
 void bind_quality(nb::module_& m);
 void bind_mosaic(nb::module_& m);
@@ -36,6 +37,7 @@ NB_MODULE(_core, m) {
   bind_order(m);
   bind_combine(m);
   bind_formats(m);
+  bind_objects(m);
   bind_stores(m);
   bind_quality(m);
   bind_mosaic(m);

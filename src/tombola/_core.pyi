@@ -135,6 +135,14 @@ def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(
     (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
     """
 
+def values(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], text: bool) -> object:
+    """
+    The values of a column of bytes, or of UTF-8 text, as a list; a UnicodeDecodeError where it is none.
+    """
+
+def rows(names: tuple, columns: list, count: int) -> object:
+    """One dict a row, out of a list of values for each column."""
+
 def map_file(descriptor: int, bytes: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
     """
     An open file as read-only memory; the descriptor may be closed at once.

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tombola import _core
 from tombola._ints import Ints
 from tombola.errors import DataError, FormatError, InputError
 from tombola.formats import Ragged
 from tombola.plan import Cursor, Plan
 
 Column = npt.NDArray[Any] | Ragged
+_LARGE = frozenset(("pil", "jpeg", "png", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"))
 
 
 class Batch:
@@ -113,7 +115,7 @@ def _value(column: Column, row: int) -> Any:
     return int(value) if isinstance(value, np.int64) else value
 
 
-def values_of(column: Column) -> Any:
+def values_of(column: Column) -> list[Any]:
     """All values of a column as Python objects: what reading a record at a time gives."""
     if isinstance(column, Ragged):
         return column.tolist()
@@ -122,13 +124,14 @@ def values_of(column: Column) -> Any:
 
 
 def rows_of(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, Any]]:
-    """The records of a batch, one dict each."""
-    names = tuple(columns)
+    """The records of a batch, one dict each. Images are decoded one by one: together they may take much memory."""
+    if any(isinstance(column, Ragged) and column.encoding.name in _LARGE for column in columns.values()):
+        return _rows_one_by_one(columns, records)
     try:
         values = [values_of(column) for column in columns.values()]
     except DataError:
         return _rows_one_by_one(columns, records)
-    return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    return iter(_core.rows(tuple(columns), values, records.size))
 
 
 def _rows_one_by_one(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress, islice
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -31,6 +32,7 @@ from tombola.stream._stretch import stretches
 _log = logging.getLogger("tombola.stream")
 # A hand-over between threads costs about as much as copying a few hundred kilobytes.
 _SLAB_BYTES = 8 << 20
+_PIECE_ROWS = 256
 _MANIFEST = "manifest"
 BatchSize = int | Sequence[tuple[int, int, int]]
 Tail = Literal["drop", "pad", "short"]
@@ -475,17 +477,22 @@ class Batches(Iterator[Batch]):
     def records(self) -> Iterator[dict[str, Any]]:
         """The records one by one, without padding."""
         while (slab := self._slab if self._slab is not None else self._fetch()) is not None:
-            rows = rows_of(slab.columns, slab.records)
-            mask, bounds = slab.mask, slab.bounds
-            for number, step in enumerate(slab.steps):
-                for row in range(bounds[number], bounds[number + 1]):
-                    record = next(rows)
-                    if row + 1 == bounds[number + 1]:
-                        self.handed(step)
-                    if mask is None or mask[row]:
-                        yield record
-                if bounds[number] == bounds[number + 1]:
-                    self.handed(step)
+            for first, last in _pieces(slab):
+                begin = slab.bounds[first]
+                cut = slice(begin, slab.bounds[last])
+                rows = rows_of({name: column[cut] for name, column in slab.columns.items()}, slab.records[cut])
+                for number in range(first, last):
+                    count = slab.bounds[number + 1] - slab.bounds[number]
+                    mine = islice(rows, max(0, count - 1))
+                    if slab.mask is None:
+                        yield from mine
+                    else:
+                        yield from compress(mine, slab.mask[slab.bounds[number] :].tolist())
+                    # The state moves past a step with its last record.
+                    final = next(rows) if count else None
+                    self.handed(slab.steps[number])
+                    if final is not None and (slab.mask is None or slab.mask[slab.bounds[number + 1] - 1]):
+                        yield final
             self._slab = None
 
     def handed(self, step: int) -> None:
@@ -557,6 +564,15 @@ class Batches(Iterator[Batch]):
             self._slab = None
         if self._ahead is not None and self._pid == os.getpid():
             self._ahead.stop()
+
+
+def _pieces(slab: Slab) -> Iterator[tuple[int, int]]:
+    """Whole steps of a slab, first…last − 1, in pieces of a few hundred rows: their objects stay in the cache."""
+    first = 0
+    for last in range(1, len(slab.steps) + 1):
+        if last == len(slab.steps) or slab.bounds[last] - slab.bounds[first] >= _PIECE_ROWS:
+            yield first, last
+            first = last
 
 
 def _producer(stream: Stream, opened: _Opened, epoch: int, first: int, stride: int) -> Callable[[], Iterator[Slab]]:
