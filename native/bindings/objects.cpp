@@ -11,6 +11,7 @@ using namespace nb::literals;
 namespace {
 
 using Data = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Objects = nb::typed<nb::list, nb::any>;
 using Offsets = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::object stolen(PyObject* made) {
@@ -18,11 +19,11 @@ nb::object stolen(PyObject* made) {
   return nb::steal(made);
 }
 
-nb::object values(Data data, Offsets offsets, bool text) {
+Objects values(Data data, Offsets offsets, bool text) {
   const std::size_t entries = offsets.shape(0);
   if (entries == 0) throw std::invalid_argument("there are no offsets");
   const auto count = static_cast<Py_ssize_t>(entries - 1);
-  nb::object out = stolen(PyList_New(count));
+  Objects out = nb::steal<Objects>(stolen(PyList_New(count)).release());
   const auto* bytes = reinterpret_cast<const char*>(data.data());
   const auto size = static_cast<std::int64_t>(data.shape(0));
   for (Py_ssize_t row = 0; row < count; ++row) {
@@ -38,7 +39,8 @@ nb::object values(Data data, Offsets offsets, bool text) {
 }
 
 // One dict a row out of a list a column.
-nb::object rows(nb::tuple names, nb::list columns, Py_ssize_t count) {
+Objects rows(nb::handle names, nb::handle columns, Py_ssize_t count) {
+  if (!PyTuple_Check(names.ptr()) || !PyList_Check(columns.ptr())) throw nb::type_error("a tuple and a list");
   const Py_ssize_t width = PyTuple_Size(names.ptr());
   if (PyList_Size(columns.ptr()) != width) throw std::invalid_argument("names and columns differ in number");
   for (Py_ssize_t c = 0; c < width; ++c) {
@@ -47,7 +49,7 @@ nb::object rows(nb::tuple names, nb::list columns, Py_ssize_t count) {
       throw std::invalid_argument("a column is no list of that many values");
     }
   }
-  nb::object out = stolen(PyList_New(count));
+  Objects out = nb::steal<Objects>(stolen(PyList_New(count)).release());
   for (Py_ssize_t row = 0; row < count; ++row) {
     nb::object record = stolen(PyDict_New());
     for (Py_ssize_t c = 0; c < width; ++c) {

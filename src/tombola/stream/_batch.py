@@ -30,8 +30,8 @@ class Batch:
     epoch, step
         Which batch it is.
 
-    `batch["name"]` is a column, `batch[3]` a record, `batch[8:16]` a batch of those rows, `len(batch)` the rows, iterating gives records, `dict(batch)` the
-    columns.
+    `batch["name"]` is a column, `batch[3]` a record, `batch[8:16]` a batch of those rows, `len(batch)` their number;
+    iterating gives records, `dict(batch)` the columns.
     """
 
     __slots__ = ("_cursor", "_mask", "columns", "epoch", "positions", "records", "step")
@@ -131,7 +131,8 @@ def rows_of(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, 
         values = [values_of(column) for column in columns.values()]
     except DataError:
         return _rows_one_by_one(columns, records)
-    return iter(_core.rows(tuple(columns), values, records.size))
+    rows: list[dict[str, Any]] = _core.rows(tuple(columns), values, records.size)
+    return iter(rows)
 
 
 def _rows_one_by_one(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, Any]]:
