@@ -75,7 +75,6 @@ peers: $(VENV)/stamp-package
 bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
-	@$(BIN)/python bench/manifest.py
 	@$(BIN)/python bench/gather.py
 	@$(BIN)/python bench/stream.py
 	@$(BIN)/python bench/quality.py

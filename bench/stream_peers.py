@@ -32,16 +32,18 @@ def rows(record: int, records: int) -> Iterator[tuple[bytes, int]]:
 # ---- mosaicml-streaming: reads the MDS shards that tombola wrote
 
 
-def mosaic(records: int) -> Callable[[], Iterator[list[int]]]:
+def _streaming() -> Any:
     # Its top-level import wants torchvision for the vision datasets, which are not used here.
     importlib.import_module("transformers.feature_extraction_utils")
     for name in ("torchvision", "torchvision.datasets", "torchvision.transforms", "torchvision.transforms.functional"):
         sys.modules[name] = types.ModuleType(name)
     sys.modules["torchvision.datasets"].VisionDataset = object  # type: ignore[attr-defined]
     sys.modules["torchvision.transforms.functional"].to_tensor = None  # type: ignore[attr-defined]
-    from streaming import StreamingDataset
+    return importlib.import_module("streaming")
 
-    dataset = StreamingDataset(
+
+def mosaic(records: int) -> Callable[[], Iterator[list[int]]]:
+    dataset = _streaming().StreamingDataset(
         local="tombola", batch_size=BATCH, shuffle=True, shuffle_algo="py1e", num_canonical_nodes=1, shuffle_seed=7
     )
 
@@ -51,6 +53,17 @@ def mosaic(records: int) -> Callable[[], Iterator[list[int]]]:
             yield labels
 
     return epoch
+
+
+def mosaic_open() -> Prepared:
+    """A manifest alone, as each rank opens it: the reader of every shard."""
+    streaming = _streaming()
+    world = importlib.import_module("streaming.base.world").World()
+
+    def run() -> int:
+        return len(streaming.Stream(local="manifest").get_shards(world, False))
+
+    return run, 1
 
 
 # ---- Hugging Face datasets
@@ -80,15 +93,29 @@ def datasets_stream(records: int) -> Callable[[], Iterator[list[int]]]:
     return lambda: (batch["label"] for batch in stream.iter(BATCH))
 
 
-def datasets_map(records: int) -> Callable[[], Iterator[list[int]]]:
-    """Its map-style shuffle: a table of all records in memory, batches as Arrow tables."""
+def _map_style(one_piece: bool) -> Callable[[], Iterator[list[int]]]:
     from datasets import load_from_disk
 
     found = load_from_disk("datasets").with_format("arrow")
     seeds = itertools.count(7)
-    return lambda: (
-        table["label"].to_numpy().tolist() for table in found.shuffle(seed=next(seeds)).iter(batch_size=BATCH)
-    )
+
+    def epoch() -> Iterator[list[int]]:
+        for table in found.shuffle(seed=next(seeds)).iter(batch_size=BATCH):
+            if one_piece:
+                table = table.combine_chunks()
+            yield table["label"].to_numpy().tolist()
+
+    return epoch
+
+
+def datasets_map(records: int) -> Callable[[], Iterator[list[int]]]:
+    """Its map-style shuffle: a table of all records in memory, batches as Arrow tables, buffer and offsets."""
+    return _map_style(True)
+
+
+def datasets_refs(records: int) -> Callable[[], Iterator[list[int]]]:
+    """The same, where a batch is a list of references into the files: no byte of a record is read or moved."""
+    return _map_style(False)
 
 
 # ---- WebDataset
@@ -193,6 +220,7 @@ READERS = {
     "mosaic": mosaic,
     "datasets_stream": datasets_stream,
     "datasets_map": datasets_map,
+    "datasets_refs": datasets_refs,
     "webdataset": webdataset,
     "litdata": litdata,
 }
@@ -202,6 +230,7 @@ if __name__ == "__main__":
         "datasets_write": datasets_write,
         "webdataset_write": webdataset_write,
         "litdata_write": litdata_write,
+        "mosaic_open": mosaic_open,
     }
     for name, open_it in READERS.items():
         cases[f"{name}_read"] = reading(open_it)

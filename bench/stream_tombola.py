@@ -6,7 +6,11 @@ Runs in the folder of the data.
 from __future__ import annotations
 
 import gc
+import hashlib
+import json
+import os
 import time
+from pathlib import Path
 
 import numpy as np
 from _contestant import Prepared, contest, resident_bytes
@@ -54,6 +58,17 @@ def objects(records: int, lanes: int) -> Prepared:
 
     def run() -> int:
         return sum(1 for _ in stream.records())
+
+    run()
+    return run, records // BATCH * BATCH
+
+
+def lists(records: int, lanes: int) -> Prepared:
+    """Batches whose columns are turned into lists of Python objects."""
+    stream = _stream(lanes)
+
+    def run() -> int:
+        return sum(len(batch["data"].tolist()) + 0 * len(batch["label"].tolist()) for batch in stream)
 
     run()
     return run, records // BATCH * BATCH
@@ -125,22 +140,69 @@ def first_batch(percent: int) -> Prepared:
     return run, 1
 
 
-def growth(epochs: int, datasets: int) -> Prepared:
-    """Bytes of resident memory that epochs and datasets opened and dropped leave behind."""
+def growth(epochs: int, datasets: int, what: int) -> Prepared:
+    """What epochs and datasets opened and dropped leave behind: megabytes of resident memory (what=0), file
+    descriptors (1) or threads (2).
+    """
+
+    def held() -> float:
+        gc.collect()
+        time.sleep(0.5)
+        places = ("", "/proc/self/fd", "/proc/self/task")
+        return resident_bytes("VmRSS") / 1e6 if what == 0 else len(os.listdir(places[what]))
 
     def run() -> float:
         stream = _stream(reading=Reading(ahead_bytes_max=8 << 20))
         for _ in range(3):
             sum(len(batch) for batch in stream)
-        gc.collect()
-        before = resident_bytes("VmRSS")
+        before = held()
         for _ in range(epochs):
             sum(len(batch) for batch in stream)
         for seed in range(datasets):
             next(iter(Stream(FOLDER, batch_size=BATCH, seed=seed, reading=Reading(ahead_bytes_max=8 << 20))))
-        gc.collect()
-        time.sleep(0.5)
-        return (resident_bytes("VmRSS") - before) / 1e6
+        return held() - before
+
+    return run, 1
+
+
+def entry(number: int) -> dict[str, object]:
+    """What a manifest says of a shard."""
+
+    def file(name: str, size: int) -> dict[str, object]:
+        return {"basename": name, "bytes": size, "hashes": {"sha1": hashlib.sha1(name.encode()).hexdigest()}}
+
+    return {
+        "column_encodings": ["bytes", "int"],
+        "column_names": ["data", "label"],
+        "column_sizes": [None, 8],
+        "compression": "zstd:3",
+        "format": "mds",
+        "hashes": ["sha1"],
+        "raw_data": file(f"shard.{number:05d}.mds", 67_108_000 + number % 100),
+        "samples": 1000 + number % 7,
+        "size_limit": 1 << 26,
+        "version": 2,
+        "zip_data": file(f"shard.{number:05d}.mds.zstd", 33_000_000),
+    }
+
+
+def manifest_write(shards: int) -> Prepared:
+    """A manifest alone: of compressed shards with a sha1 hash of each file, the longest entry that is usual."""
+
+    def run() -> int:
+        Path("manifest").mkdir()
+        text = json.dumps({"shards": [entry(number) for number in range(shards)], "version": 2}, sort_keys=True)
+        Path("manifest", "index.json").write_text(text)
+        return len(text)
+
+    return run, shards
+
+
+def manifest_open() -> Prepared:
+    """The manifest and its layout; the first time it is parsed, later what was kept of it is read."""
+
+    def run() -> int:
+        return open_manifest(LocalStore("manifest"), cache=LocalStore("kept")).layout().shards
 
     return run, 1
 
@@ -156,5 +218,8 @@ if __name__ == "__main__":
             "memcpy": memcpy,
             "first_batch": first_batch,
             "growth": growth,
+            "manifest_write": manifest_write,
+            "manifest_open": manifest_open,
+            "lists": lists,
         }
     )

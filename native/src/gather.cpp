@@ -1,8 +1,8 @@
 #include "gather.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <mutex>
 
 #include "parallel.hpp"
 
@@ -10,90 +10,189 @@ namespace tombola {
 namespace {
 
 // Rows ahead of the one being read. A record's place is known only after its offset, so offsets go further ahead.
-constexpr std::size_t kOffsetsAhead = 24, kRecordsAhead = 12;
+constexpr std::size_t kOffsetsAhead = 24, kRecordsAhead = 10;
+// So much of a record ahead is fetched; the processor itself goes on from there.
+constexpr std::uint32_t kBytesAhead = 512;
 // Less than this is not worth a thread.
 constexpr std::int64_t kRowsPerThread = 4096;
 constexpr std::uint64_t kBytesPerThread = std::uint64_t{1} << 20;
 
-// Where the wanted columns of each row lie: pieces[row * wanted.size() + w].
-GatherFault locate(std::span<const Row> rows, std::span<const std::int64_t> sizes,
-                   std::span<const std::int64_t> wanted, int threads, std::vector<Piece>& pieces) {
-  const auto variable =
-      static_cast<std::uint64_t>(std::count_if(sizes.begin(), sizes.end(), [](auto size) { return size < 0; }));
-  GatherFault first;
-  std::mutex lock;
-  parallel_for(static_cast<std::int64_t>(rows.size()), threads, kRowsPerThread,
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::vector<Piece> columns(sizes.size());
-                 const auto last = static_cast<std::size_t>(end);
-                 for (auto row = static_cast<std::size_t>(begin); row < last; ++row) {
-                   if (row + kOffsetsAhead < last) {
-                     const Row& ahead = rows[row + kOffsetsAhead];
-                     ahead.shard->prefetch_offset(static_cast<std::uint64_t>(ahead.record));
-                   }
-                   if (row + kRecordsAhead < last) {
-                     const Row& ahead = rows[row + kRecordsAhead];
-                     ahead.shard->prefetch_record(static_cast<std::uint64_t>(ahead.record));
-                   }
-                   Piece record{};
-                   Fault fault = rows[row].shard->record(rows[row].record, record);
-                   if (fault == Fault::none) fault = cut(record, sizes, variable, columns.data());
-                   if (fault != Fault::none) {
-                     const std::lock_guard<std::mutex> held(lock);
-                     if (first.row < 0 || static_cast<std::int64_t>(row) < first.row) {
-                       first = {fault, static_cast<std::int64_t>(row)};
-                     }
-                     return;
-                   }
-                   for (std::size_t w = 0; w < wanted.size(); ++w) {
-                     pieces[row * wanted.size() + w] = columns[static_cast<std::size_t>(wanted[w])];
-                   }
-                 }
-               });
-  return first;
+// What is the same for all rows of a gather.
+struct Asked {
+  std::span<const Row> rows;
+  std::span<const std::int64_t> sizes;
+  std::span<const std::int64_t> wanted;
+  std::uint64_t variable = 0;  // columns whose size each record says
+  std::uint64_t fixed = 0;     // bytes of the others together
+
+  Asked(std::span<const Row> asked, std::span<const std::int64_t> all, std::span<const std::int64_t> columns)
+      : rows(asked), sizes(all), wanted(columns) {
+    for (const std::int64_t size : sizes) {
+      if (size < 0) {
+        ++variable;
+      } else {
+        fixed += static_cast<std::uint64_t>(size);
+      }
+    }
+  }
+};
+
+// The lowest row that has a fault, of all threads.
+class LowestRow {
+ public:
+  void note(std::int64_t row) {
+    std::int64_t before = row_.load(std::memory_order_relaxed);
+    while (row < before && !row_.compare_exchange_weak(before, row, std::memory_order_relaxed)) {}
+  }
+  bool any() const { return row_.load(std::memory_order_relaxed) != kNone; }
+
+ private:
+  static constexpr std::int64_t kNone = INT64_MAX;
+  std::atomic<std::int64_t> row_{kNone};
+};
+
+Fault read_row(const Asked& asked, std::size_t row, Piece& record, Piece* columns) {
+  const Fault fault = asked.rows[row].shard->record(asked.rows[row].record, record);
+  return fault == Fault::none ? cut(record, asked.sizes, asked.variable, columns) : fault;
 }
 
-Memory allocate(std::uint64_t bytes) { return {std::unique_ptr<std::uint8_t[]>(new std::uint8_t[bytes]), bytes}; }
+// Where each record lies, and the sizes of its wanted variable columns, at lengths of the column + row + 1. With one
+// variable column that follows from the offsets alone, and no record is touched.
+bool locate(const Asked& asked, int threads, Piece* records, const std::vector<GatheredColumn>& out) {
+  LowestRow bad;
+  parallel_for(
+      static_cast<std::int64_t>(asked.rows.size()), threads, kRowsPerThread, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<Piece> columns(asked.sizes.size());
+        const auto last = static_cast<std::size_t>(end);
+        const std::uint64_t least = 4 * asked.variable + asked.fixed;
+        for (auto row = static_cast<std::size_t>(begin); row < last; ++row) {
+          if (row + kOffsetsAhead < last) {
+            const Row& ahead = asked.rows[row + kOffsetsAhead];
+            ahead.shard->prefetch_offset(static_cast<std::uint64_t>(ahead.record));
+          }
+          Fault fault;
+          if (asked.variable < 2) {
+            fault = asked.rows[row].shard->record(asked.rows[row].record, records[row]);
+            const std::uint64_t bytes = records[row].bytes;
+            if (fault == Fault::none && (asked.variable == 0 ? bytes != least : bytes < least)) fault = Fault::lengths;
+            if (fault == Fault::none && asked.variable == 1) {
+              for (const GatheredColumn& column : out) {
+                if (column.offsets.data() != nullptr) {
+                  column.offsets.as<std::int64_t>()[row + 1] = static_cast<std::int64_t>(bytes - least);
+                }
+              }
+            }
+          } else {
+            if (row + kRecordsAhead < last) {
+              const Row& ahead = asked.rows[row + kRecordsAhead];
+              ahead.shard->prefetch_record(static_cast<std::uint64_t>(ahead.record));
+            }
+            fault = read_row(asked, row, records[row], columns.data());
+            if (fault == Fault::none) {
+              for (std::size_t w = 0; w < out.size(); ++w) {
+                if (out[w].offsets.data() == nullptr) continue;
+                out[w].offsets.as<std::int64_t>()[row + 1] = columns[static_cast<std::size_t>(asked.wanted[w])].bytes;
+              }
+            }
+          }
+          if (fault != Fault::none) {
+            bad.note(static_cast<std::int64_t>(row));
+            return;
+          }
+        }
+      });
+  return !bad.any();
+}
+
+void copy_piece(std::uint8_t* to, const Piece& piece) {
+  // Numbers are the most usual; a call each would cost more than they do.
+  if (piece.bytes == 8) {
+    std::memcpy(to, piece.data, 8);
+  } else if (piece.bytes == 4) {
+    std::memcpy(to, piece.data, 4);
+  } else if (piece.bytes > 0) {
+    std::memcpy(to, piece.data, piece.bytes);
+  }
+}
+
+// The bytes. What was measured is measured again: a file may change under its mapping.
+bool copy(const Asked& asked, int threads, const Piece* records, const std::vector<GatheredColumn>& out) {
+  LowestRow bad;
+  parallel_for(static_cast<std::int64_t>(asked.rows.size()), threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<Piece> columns(asked.sizes.size());
+    const auto last = static_cast<std::size_t>(end);
+    for (auto row = static_cast<std::size_t>(begin); row < last; ++row) {
+      if (row + kRecordsAhead < last) {
+        const Piece& ahead = records[row + kRecordsAhead];
+        for (std::uint32_t at = 0; at < std::min(ahead.bytes, kBytesAhead); at += 64) {
+          __builtin_prefetch(ahead.data + at);
+        }
+        if (ahead.bytes > 0 && ahead.bytes < kBytesAhead) __builtin_prefetch(ahead.data + ahead.bytes - 1);
+      }
+      bool sound = cut(records[row], asked.sizes, asked.variable, columns.data()) == Fault::none;
+      for (std::size_t w = 0; sound && w < out.size(); ++w) {
+        const Piece& piece = columns[static_cast<std::size_t>(asked.wanted[w])];
+        std::uint64_t at = std::uint64_t{piece.bytes} * row;
+        if (out[w].offsets.data() != nullptr) {
+          const std::int64_t* offsets = out[w].offsets.as<std::int64_t>();
+          at = static_cast<std::uint64_t>(offsets[row]);
+          sound = offsets[row + 1] - offsets[row] == piece.bytes;
+        }
+        if (sound) copy_piece(out[w].data.data() + at, piece);
+      }
+      if (!sound) {
+        bad.note(static_cast<std::int64_t>(row));
+        return;
+      }
+    }
+  });
+  return !bad.any();
+}
+
+// The slow way to the first row that is damaged, once it is known that there is one.
+GatherFault first_fault(const Asked& asked) {
+  std::vector<Piece> columns(asked.sizes.size());
+  for (std::size_t row = 0; row < asked.rows.size(); ++row) {
+    Piece record{};
+    const Fault fault = read_row(asked, row, record, columns.data());
+    if (fault != Fault::none) return {fault, static_cast<std::int64_t>(row)};
+  }
+  return {Fault::changed, 0};
+}
 
 }  // namespace
 
 GatherFault gather(std::span<const Row> rows, std::span<const std::int64_t> sizes,
-                   std::span<const std::int64_t> wanted, int threads, std::vector<GatheredColumn>& out) {
-  const std::size_t count = rows.size(), columns = wanted.size();
-  std::vector<Piece> pieces(count * columns);
-  if (const GatherFault fault = locate(rows, sizes, wanted, threads, pieces); fault.fault != Fault::none) return fault;
-
+                   std::span<const std::int64_t> wanted, int threads, Pool* pool, std::vector<GatheredColumn>& out) {
+  const Asked asked(rows, sizes, wanted);
+  const std::size_t count = rows.size();
   out.clear();
-  out.resize(columns);
-  std::uint64_t total = 0;
-  for (std::size_t w = 0; w < columns; ++w) {
-    const std::int64_t size = sizes[static_cast<std::size_t>(wanted[w])];
-    std::uint64_t bytes = 0;
-    if (size < 0) {
-      out[w].offsets.reset(new std::int64_t[count + 1]);
-      for (std::size_t row = 0; row < count; ++row) {
-        out[w].offsets[row] = static_cast<std::int64_t>(bytes);
-        bytes += pieces[row * columns + w].bytes;
-      }
-      out[w].offsets[count] = static_cast<std::int64_t>(bytes);
-    } else {
-      bytes = static_cast<std::uint64_t>(size) * count;
-    }
-    out[w].data = allocate(bytes);
-    total += bytes;
+  out.resize(wanted.size());
+  for (std::size_t w = 0; w < wanted.size(); ++w) {
+    if (sizes[static_cast<std::size_t>(wanted[w])] < 0) out[w].offsets = Block::of((count + 1) * 8, pool);
   }
-
-  const auto wide = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), total / kBytesPerThread + 1));
-  parallel_for(static_cast<std::int64_t>(count), wide, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
-      for (std::size_t w = 0; w < columns; ++w) {
-        const Piece& piece = pieces[row * columns + w];
-        const std::uint64_t at = out[w].offsets ? static_cast<std::uint64_t>(out[w].offsets[row]) : std::uint64_t{piece.bytes} * row;
-        if (piece.bytes > 0) std::memcpy(out[w].data.data.get() + at, piece.data, piece.bytes);
+  const Block scratch = Block::of(count * sizeof(Piece), pool);
+  Piece* records = scratch.as<Piece>();
+  bool sound = locate(asked, threads, records, out);
+  if (sound) {
+    std::uint64_t total = 0;
+    for (std::size_t w = 0; w < wanted.size(); ++w) {
+      std::uint64_t bytes = static_cast<std::uint64_t>(sizes[static_cast<std::size_t>(wanted[w])]) * count;
+      if (out[w].offsets.data() != nullptr) {
+        std::int64_t* offsets = out[w].offsets.as<std::int64_t>();
+        offsets[0] = 0;
+        for (std::size_t row = 0; row < count; ++row) offsets[row + 1] += offsets[row];
+        bytes = static_cast<std::uint64_t>(offsets[count]);
       }
+      out[w].data = Block::of(bytes, pool);
+      total += bytes;
     }
-  });
-  return {};
+    const auto wide = std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), total / kBytesPerThread + 1);
+    sound = copy(asked, static_cast<int>(wide), records, out);
+  }
+  if (sound) return {};
+  out.clear();
+  return first_fault(asked);
 }
 
 }  // namespace tombola

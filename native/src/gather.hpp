@@ -1,11 +1,11 @@
 // The records of a batch, from wherever they lie in mapped shards straight into the batch's columns.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "mds.hpp"
+#include "pool.hpp"
 
 namespace tombola {
 
@@ -19,20 +19,14 @@ struct GatherFault {
   std::int64_t row = -1;
 };
 
-// Memory that is not cleared before it is filled.
-struct Memory {
-  std::unique_ptr<std::uint8_t[]> data;
-  std::uint64_t bytes = 0;
-};
-
 struct GatheredColumn {
-  Memory data;
-  std::unique_ptr<std::int64_t[]> offsets;  // rows + 1 of them; none for a column of one size
+  Block data;
+  Block offsets;  // rows + 1 int64; no memory for a column of one size
 };
 
-// Reads the rows with up to so many threads. wanted are places in sizes. On a fault, which is that of the first
-// row that has one, whatever the threads, nothing is returned.
+// Reads the rows with up to so many threads, into memory of the pool when there is one. wanted are places in sizes. On
+// a fault, which is that of the first row that has one, whatever the threads, nothing is returned.
 GatherFault gather(std::span<const Row> rows, std::span<const std::int64_t> sizes,
-                   std::span<const std::int64_t> wanted, int threads, std::vector<GatheredColumn>& out);
+                   std::span<const std::int64_t> wanted, int threads, Pool* pool, std::vector<GatheredColumn>& out);
 
 }  // namespace tombola

@@ -25,6 +25,7 @@ enum class Fault : int {
   no_record = 1,   // the record's number is not below n
   offset = 2,      // its offsets fall, begin inside the header, or end outside the shard
   lengths = 3,     // the lengths of its columns do not add up to the record
+  changed = 4,     // it was damaged when it was read, and is not any more
 };
 
 struct Piece {

@@ -3,7 +3,7 @@ The C++ core of tombola. Private: call it through tombola's rooms, which check t
 """
 
 from collections.abc import Sequence
-from typing import Annotated, overload
+from typing import Annotated, Any, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -120,10 +120,28 @@ class MdsShard:
     @property
     def records(self) -> int: ...
 
-def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int) -> tuple[int, int, list[tuple[object, object]]]:
+class Pool:
+    """
+    Keeps so many bytes of memory of batches that were let go, for those to come.
+    """
+
+    def __init__(self, bytes_max: int) -> None: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int, pool: Pool | None = None) -> tuple[int, int, list[tuple[object, object]]]:
     """
     (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.
     """
+
+def values(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], text: bool) -> list[Any]:
+    """
+    The values of a column of bytes, or of UTF-8 text, as a list; a UnicodeDecodeError where it is none.
+    """
+
+def rows(names: object, columns: object, count: int) -> list[Any]:
+    """One dict a row, out of a list of values for each column."""
 
 def map_file(descriptor: int, bytes: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
     """

@@ -17,6 +17,11 @@ def pixels() -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(0, 255, (5, 4, 3), np.uint8)
 
 
+def file_pixels(i: int) -> np.ndarray[Any, Any]:
+    """The picture of record i of the dataset of image files."""
+    return np.random.default_rng(i).integers(0, 255, (8 + i, 9, 3), np.uint8)
+
+
 def mds_record(i: int) -> dict[str, Any]:
     """Record i of the MDS datasets; an image as its pixels."""
     return {

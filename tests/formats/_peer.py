@@ -24,7 +24,7 @@ sys.modules["torchvision.transforms.functional"].to_tensor = None  # type: ignor
 from PIL import Image
 from streaming import CSVWriter, JSONWriter, MDSWriter, StreamingDataset, TSVWriter, XSVWriter
 
-from tests.formats._golden import MDS, mds_record, plain, text_record
+from tests.formats._golden import MDS, file_pixels, mds_record, plain, text_record
 
 COUNT = 12
 COLUMNS = {
@@ -37,11 +37,23 @@ COLUMNS = {
 }
 COLUMNS = {name: kind or name for name, kind in COLUMNS.items()}
 TEXT = {"s": "str", "i": "int", "f": "float"}
+FILES = {name: name for name in ("jpeg", "jpeg_array", "jpegarray", "list[jpeg]", "list[png]", "pkl")}
 
 
 def with_images(record: dict[str, Any]) -> dict[str, Any]:
     made = {name: Image.fromarray(record[name]) for name in ("pil", "png")}
     return {**record, **made, "lpil": [Image.fromarray(each) for each in record["lpil"]]}
+
+
+def of_files(folder: Path, number: int) -> dict[str, Any]:
+    """A record of the columns that hold whole files. JPEG is read from a file: only then its bytes stay as they are."""
+    path = folder / f"{number}.jpg"
+    Image.fromarray(file_pixels(number)).save(path, quality=90)
+    data = path.read_bytes()
+    images = [Image.open(path), Image.open(path)][: number % 3]
+    pixels = [Image.fromarray(file_pixels(number))] * (number % 3)
+    listed = {"jpeg": Image.open(path), "list[jpeg]": images, "list[png]": pixels, "pkl": {"set": {number}}}
+    return {**listed, "jpeg_array": [data] * (1 + number % 3), "jpegarray": [data]}
 
 
 def read(out: str, folders: list[str]) -> None:
@@ -61,6 +73,9 @@ def write(out: str) -> None:
         with MDSWriter(columns=COLUMNS, out=f"{out}/{name}", **options) as writer:
             for number in range(COUNT):
                 writer.write(with_images(mds_record(number)))
+    with MDSWriter(columns=FILES, out=f"{out}/files", hashes=["sha1"]) as writer:
+        for number in range(COUNT):
+            writer.write(of_files(Path(out), number))
     made = {"json": JSONWriter, "csv": CSVWriter, "tsv": TSVWriter, "xsv": XSVWriter}
     for name, kind in made.items():
         options = {"separator": "::"} if name == "xsv" else {}

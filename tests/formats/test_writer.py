@@ -234,6 +234,65 @@ def test_append_of_other_columns_is_refused() -> None:
     assert bytes(store.read("index.json")) == before
 
 
+# ---- two at a time
+
+
+@pytest.mark.parametrize("way", ["new", "append"])
+def test_the_second_of_two_writers_is_refused(way: str) -> None:
+    """Whichever of them is first to write or to finish keeps all it wrote, and the other is told."""
+    for turns in ("abab", "abba", "baab", "baba"):
+        store = MemoryStore()
+        if way == "append":
+            write(store, records(0, 30), size_limit=300)
+        options: dict[str, Any] = {"columns": COLUMNS, "size_limit": 300, "append": way == "append"}
+        writers = {name: Writer(store, **options) for name in "ab"}
+        for writer in writers.values():
+            writer._open()
+        given = {"a": records(100, 130), "b": records(200, 230)}
+        done: set[str] = set()
+        refused: set[str] = set()
+        said: set[bool] = set()
+        for name in turns:
+            if name in refused:
+                continue
+            try:
+                if name in done:
+                    writers[name].finish()
+                else:
+                    done.add(name)
+                    for record in given[name]:
+                        writers[name].write(record)
+            except OutputError as error:
+                said.add("somebody else" in str(error))
+                refused.add(name)
+                writers[name].abort()
+                given[name] = []
+        assert (len(refused), said) == (1, {True})
+        base = records(0, 30) if way == "append" else []
+        assert read(store) == base + given["a"] + given["b"]
+
+
+def test_a_manifest_that_changed_is_not_replaced() -> None:
+    """Also where the other one wrote no shard, or was done before this one wrote its first."""
+    store = MemoryStore()
+    write(store, records(0, 5))
+    writer = Writer(store, columns=COLUMNS, append=True)
+    writer._open()
+    write(store, records(5, 9), append=True)
+    writer.write(records(9, 10)[0])
+    with pytest.raises(OutputError, match="somebody else"):
+        writer.finish()
+    writer.abort()
+    assert read(store) == records(0, 9)
+    new = MemoryStore()
+    first, second = (Writer(new, columns=COLUMNS) for _ in range(2))
+    first._open()
+    second._open()
+    first.finish()
+    with pytest.raises(OutputError, match="its manifest changed"):
+        second.finish()
+
+
 # ---- what a crash leaves
 
 

@@ -51,6 +51,33 @@ def test_the_measure_works() -> None:
     assert "pytest" in third_party("pytest")
 
 
+ANEW = """
+import importlib, sys, tombola
+def write(store):
+    with tombola.Writer(store, columns={"n": "int"}) as writer:
+        for n in range(50):
+            writer.write({"n": n})
+from tombola.stores import MemoryStore
+write(old := MemoryStore())
+iterator = iter(tombola.Stream(old, batch_size=10))
+first = next(iterator)
+for name in [name for name in sys.modules if name.startswith("tombola")]:
+    del sys.modules[name]
+import tombola
+from tombola.stores import MemoryStore
+write(new := MemoryStore())
+print(len(list(tombola.Stream(new, batch_size=10))), len(list(iterator)), len(first["n"]))
+importlib.reload(tombola)
+importlib.reload(tombola.stream)
+print(len(list(tombola.Stream(new, batch_size=10))))
+"""
+
+
+def test_imported_anew_as_notebooks_do() -> None:
+    run = subprocess.run([sys.executable, "-W", "error", "-c", ANEW], capture_output=True, text=True, timeout=60)
+    assert (run.stdout.split(), run.stderr) == (["5", "4", "10", "5"], "")
+
+
 def test_the_version_is_the_installed_one() -> None:
     assert tombola.__version__ == version("tombola")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tombola import _core
@@ -144,6 +146,38 @@ def test_a_mapping_is_unmapped_when_its_last_view_goes(tmp_path: Path) -> None:
     assert "only-here.bin" in maps.read_text()
     del part
     assert "only-here.bin" not in maps.read_text()
+
+
+def test_large_files_stay_mapped_within_a_bound(tmp_path: Path) -> None:
+    """Within it a second reading is the same mapping; a file that changed, or is gone, is never read from the old."""
+    mb = 1 << 20
+    folder = fill(tmp_path, {"a": b"a" * mb, "b": b"b" * mb, "c": b"c" * mb, "small": b"s" * 100})
+
+    def place(view: memoryview) -> int:
+        return np.frombuffer(view, np.uint8).ctypes.data
+
+    store = LocalStore(folder, read="mmap", mapped_bytes_max=2 * mb)
+    views = {name: store.read(name) for name in ("a", "b", "c", "small")}
+    same = {name for name, view in views.items() if place(store.read(name)) == place(view)}
+    assert same == {"a", "b"}
+    assert store.read_range("a", 5, 7) == b"aa"
+    (tmp_path / "new").write_bytes(b"n" * mb)
+    (tmp_path / "new").rename(tmp_path / "a")
+    assert (store.read("a")[:3], views["a"][:3]) == (b"nnn", b"aaa")
+    (tmp_path / "b").write_bytes(b"x" * (mb + 1))
+    assert len(store.read("b")) == mb + 1
+    store.delete("a")
+    with pytest.raises(MissingError):
+        store.read("a")
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy.read("c") == views["c"]
+    store.close()
+    assert place(store.read("c")) == place(store.read("c"))
+    none = LocalStore(folder, read="mmap", mapped_bytes_max=0)
+    first = none.read("c")
+    assert place(first) != place(none.read("c"))
+    with pytest.raises(InputError, match="mapped_bytes_max is -1"):
+        LocalStore(folder, mapped_bytes_max=-1)
 
 
 def test_pread_of_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:

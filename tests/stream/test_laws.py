@@ -111,7 +111,8 @@ def test_a_cut_anywhere_changes_nothing(run: dict[str, Any], reading: Reading, d
     if prefix:
         assert Cursor.from_dict(state) == prefix[-1].cursor
 
-    readers = data.draw(st.integers(1, 3))
+    # A batch larger than the epoch would be dropped whole, which is refused.
+    readers = data.draw(st.integers(1, min(3, len(plan.order)) if run["tail"] == "drop" else 3))
     size = readers * data.draw(st.integers(1, max(1, min(20, len(plan.order) // readers))))
     records: dict[int, int] = {}
     for rank in range(readers):

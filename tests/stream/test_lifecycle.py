@@ -194,6 +194,64 @@ def test_a_second_iteration_ends_the_first(store: MemoryStore) -> None:
     assert len(list(second)) == len(stream) - 1
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_threads_share_an_iterator(store: MemoryStore, mapped: bool) -> None:
+    """Each batch goes to one of them, whole."""
+    stream = Stream(store, batch_size=2, tail="short")
+    iterator = iter(stream.map(lambda record: record["label"])) if mapped else iter(stream)
+    found: list[list[int]] = []
+    failed: list[BaseException] = []
+
+    def take() -> None:
+        try:
+            for batch in iterator:
+                assert (batch.values if mapped else batch["label"].tolist()) == batch.records.tolist()
+                found.append(batch.records.tolist())
+        except BaseException as error:  # noqa: BLE001
+            failed.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failed == []
+    stream.set_epoch(0)
+    assert sorted(found) == sorted(batch.records.tolist() for batch in stream)
+
+
+@pytest.mark.parametrize("bytes_max", [0, 2000, 64 << 20])
+def test_memory_that_is_used_again_is_nobodys(store: MemoryStore, bytes_max: int) -> None:
+    """Whatever is kept of a batch, the whole or a view of a column, stays as it was while later ones come and go."""
+    truth = one_by_one(store)
+    stream = Stream(store, batch_size=4, reading=Reading(ahead_bytes_max=bytes_max))
+    kept, views = [], []
+    for _ in range(4):
+        for batch in stream:
+            if batch.step % 5 == 0:
+                kept.append(batch)
+            elif batch.step % 5 == 1:
+                views.append((batch.records, batch["label"][1:3], batch["text"][2:]))
+    assert all(list(batch) == [truth[record] for record in batch.records.tolist()] for batch in kept)
+    for records, labels, texts in views:
+        assert labels.tolist() == records[1:3].tolist()
+        assert texts.tolist() == [truth[record]["text"] for record in records[2:].tolist()]
+
+
+def test_a_batch_is_cut_like_a_list(store: MemoryStore) -> None:
+    batch = next(iter(Stream(store, batch_size=8)))
+    rows = list(batch)
+    for cut in (slice(2, 5), slice(None, -3), slice(-2, None), slice(6, 2), slice(0, 100)):
+        part = batch[cut]
+        assert list(part) == rows[cut]
+        assert part.records.tolist() == batch.records[cut].tolist()
+        assert part.cursor == batch.cursor
+    with pytest.raises(InputError, match="step 1"):
+        batch[::2]
+    with pytest.raises(IndexError):
+        batch[8]
+
+
 def test_a_cursor_of_other_data_is_refused(store: MemoryStore) -> None:
     cursor = Stream(store, batch_size=8, seed=1).cursor
     with pytest.raises(CursorError, match=r"seed \(1 then, 2 now\)"):

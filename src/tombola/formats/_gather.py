@@ -30,6 +30,7 @@ def gather(
     columns: Iterable[str] | None = None,
     *,
     threads: int | None = None,
+    pool: _core.Pool | None = None,
 ) -> dict[str, Column]:
     """Row i of every column is from record ``records_in_shard[i]`` of ``shards[shard_numbers[i]]``.
 
@@ -39,6 +40,8 @@ def gather(
         Which of them; all, unless given.
     threads
         How many at most; small batches take one. The result is the same.
+    pool
+        Memory to use again, for whoever gathers one batch after the other.
 
     A column of numbers or of arrays of one size comes as one array, any other as a `Ragged`. MDS shards are read
     natively, with the GIL released; a damaged one raises a `ShardError` that names the shard and the record. One
@@ -57,7 +60,7 @@ def gather(
         return gather_slow(shards, numbers, records, columns)
     found: Any
     try:
-        fault, row, found = _core.gather(shards, numbers, records, wanted, threads or THREADS)
+        fault, row, found = _core.gather(shards, numbers, records, wanted, threads or THREADS, pool)
     except (KeyError, IndexError):
         raise _no_shard(shards, numbers) from None
     if fault == _NOT_NATIVE:

@@ -15,11 +15,12 @@ from tombola.formats._shard import Shard
 from tombola.stores import Bytes
 
 #: What the native reader reports, in words. The slow one uses the same.
-NO_RECORD, OFFSET, LENGTHS = 1, 2, 3
+NO_RECORD, OFFSET, LENGTHS, CHANGED = 1, 2, 3, 4
 FAULTS = {
     NO_RECORD: "there is no such record",
     OFFSET: "its offsets lie outside the shard: the shard is damaged; fetch it again",
     LENGTHS: "the lengths of its columns do not add up: the shard is damaged; fetch it again",
+    CHANGED: "the shard changed while it was read: write new files and rename them over the old",
 }
 
 

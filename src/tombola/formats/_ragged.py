@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from contextlib import suppress
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from tombola import _core
 from tombola.errors import DataError, FormatError
 from tombola.formats._encodings import Encoding
 from tombola.formats._ndarrays import array_spec, read_head
@@ -66,21 +67,18 @@ class Ragged:
 
     def payloads(self) -> list[bytes]:
         """The bytes of all values, not decoded."""
-        first = int(self.offsets[0])
-        data = self.data[first : int(self.offsets[-1])].tobytes()
-        ends = (self.offsets - first).tolist()
-        return [data[start:stop] for start, stop in pairwise(ends)]
+        found: list[bytes] = _core.values(self.data, self.offsets, False)
+        return found
 
     def tolist(self) -> list[Any]:
         """All values, decoded."""
+        if self.encoding.name == "str":
+            with suppress(UnicodeDecodeError):  # the decoder says it better
+                texts: list[str] = _core.values(self.data, self.offsets, True)
+                return texts
         payloads = self.payloads()
         if self.encoding.name == "bytes":
             return payloads
-        if self.encoding.name == "str":
-            try:
-                return [payload.decode() for payload in payloads]
-            except UnicodeDecodeError:
-                pass  # the decoder says it better
         decode = self.encoding.decode
         return [decode(memoryview(payload)) for payload in payloads]
 

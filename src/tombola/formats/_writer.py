@@ -112,7 +112,8 @@ class Writer:
 
     Shards are written when they are full, the manifest when the writer finishes: until then nothing there looks
     like a dataset, or, with `append`, like more than it was before. A `with` block that ends in an exception
-    does not finish, and takes its shards away.
+    does not finish, and takes its shards away. Of two writers to one place at a time the second one to write or to
+    finish is refused with an `OutputError`.
 
     >>> from tombola.stores import MemoryStore
     >>> store = MemoryStore()
@@ -160,6 +161,8 @@ class Writer:
         self._next = 0
         self._state = "new"
         self._manifest: Manifest | None = None
+        # The manifest that is added to, as it was when this writer began.
+        self._before: bytes | None = None
 
     @property
     def columns(self) -> Columns:
@@ -189,6 +192,8 @@ class Writer:
             text = json.dumps({"shards": self._entries, "version": VERSION}, sort_keys=True).encode()
             uri = self._store.uri_of(MANIFEST_KEY)
             manifest = parse_manifest(text, uri=uri, allow_unsafe=True)
+            if self._manifest_text() != self._before:
+                raise self._refuse_others("its manifest changed")
             self._store.write(MANIFEST_KEY, text)
             self._manifest, self._state = manifest, "finished"
         return self._manifest
@@ -223,15 +228,14 @@ class Writer:
             raise OutputError(f"the writer of {self._store.uri} has {self._state}: make a new one, or append=True")
         if self._state == "open":
             return
-        there = self._store.has(MANIFEST_KEY)
         if self._append:
-            if there:
-                self._go_on()
+            self._go_on()
         else:
-            self._make_room(there)
+            self._make_room()
         self._state = "open"
 
-    def _make_room(self, there: bool) -> None:
+    def _make_room(self) -> None:
+        there = self._store.has(MANIFEST_KEY)
         left = [key for key in self._store.list("shard.") if _OWN.fullmatch(key)]
         if not there and not left:
             return
@@ -245,8 +249,17 @@ class Writer:
             self._store.delete(key)
 
     def _go_on(self) -> None:
+        # Shards that no manifest names may be those of a writer at work: they are left alone.
+        names = [_OWN.fullmatch(key) for key in self._store.list("shard.")]
+        text = self._manifest_text()
+        if text is not None:
+            names += [_OWN.fullmatch(info.raw.key) for info in self._check_old(text)]
+            self._entries = json.loads(text)["shards"]
+        self._before = text
+        self._next = 1 + max((int(found[1]) for found in names if found), default=-1)
+
+    def _check_old(self, text: bytes) -> Manifest:
         uri = self._store.uri_of(MANIFEST_KEY)
-        text = bytes(self._store.read(MANIFEST_KEY))
         manifest = parse_manifest(text, uri=uri, allow_unsafe=self._allow_unsafe)
         for schema in manifest.schemas:
             if schema.format != "mds" or schema.columns != self.columns:
@@ -254,9 +267,16 @@ class Writer:
                     f"{self._store.uri} has {schema.format} shards with the columns {schema.columns.spec()}; "
                     f"{self.columns.spec()} cannot be added to them: give the same columns, or another place"
                 )
-        self._entries = json.loads(text)["shards"]
-        names = [_OWN.fullmatch(info.raw.key) for info in manifest]
-        self._next = 1 + max((int(found[1]) for found in names if found), default=-1)
+        return manifest
+
+    def _manifest_text(self) -> bytes | None:
+        return bytes(self._store.read(MANIFEST_KEY)) if self._store.has(MANIFEST_KEY) else None
+
+    def _refuse_others(self, what: str) -> OutputError:
+        return OutputError(
+            f"{self._store.uri} is written to by somebody else: {what} since this writer began; nothing of theirs was "
+            f"changed. Write to a place of your own, or one after the other with append=True"
+        )
 
     def _flush(self) -> None:
         data: Bytes = self._shard.file()
@@ -268,6 +288,8 @@ class Writer:
             name = f"{name}.{found.name}"
             data = found.compress(data, level)
             entry["zip_data"] = self._file(name, data)
+        if self._store.has(name):
+            raise self._refuse_others(f"{name} came")
         self._written.append(name)
         self._store.write(name, data)
         self._entries.append(entry)

@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tombola import _core
+from tombola._ints import integer
 from tombola.errors import InputError, MissingError, StoreError
 from tombola.stores._keys import check_key
 from tombola.stores._store import Bytes, Store, check_range, missing
@@ -31,6 +33,8 @@ SLOW_TO_MAP = {
 }
 _READS = ("auto", "mmap", "pread")
 _TEMPORARY = ".tmp"
+# Files smaller than this are mapped anew each time: it costs less than keeping account of them.
+_KEPT_BYTES_MIN = 1 << 20
 
 
 def choose_read(magic: int) -> str:
@@ -46,6 +50,10 @@ class LocalStore(Store):
         where mapping is slow. "auto" maps, except on Lustre, NFS, GPFS and their like.
     sync
         Write so that a file survives a power failure before `write` returns. Turn off for scratch data.
+    mapped_bytes_max
+        Files stay mapped after use, up to so many bytes together: mapping them anew in each epoch takes about as long
+        as copying them. It costs address space only; the system may take the memory at any time. A file that was
+        replaced is mapped anew.
 
     A file that is replaced by a rename, or removed, while a view of it is held stays readable. A mapped file
     that someone cuts short in place does not: the process is stopped by the system (SIGBUS). Where that can
@@ -59,12 +67,16 @@ class LocalStore(Store):
     (b'some bytes', ['train/a'])
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, read: str = "auto", sync: bool = True) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], *, read: str = "auto", sync: bool = True, mapped_bytes_max: int = 1 << 30
+    ) -> None:
         if read not in _READS:
             raise InputError(f"read={read!r} is not known; give one of {', '.join(_READS)}")
         self._root = Path(root)
         self._read = read
         self._sync = sync
+        self._mapped_bytes_max = integer(mapped_bytes_max, "mapped_bytes_max", 0, None, InputError)
+        self._mapped: dict[str, tuple[tuple[int, ...], memoryview]] = {}
 
     @property
     def root(self) -> Path:
@@ -124,7 +136,8 @@ class LocalStore(Store):
 
     def prefetch(self, key: str, start: int = 0, stop: int | None = None) -> None:
         """Asks the system to read ahead into its page cache."""
-        if not hasattr(os, "posix_fadvise"):
+        # Of a cached file the system looks up every page; one that stayed mapped is most likely cached.
+        if not hasattr(os, "posix_fadvise") or key in self._mapped:
             return
         with suppress(OSError):
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
@@ -161,6 +174,9 @@ class LocalStore(Store):
     def _open_and_read(self, key: str, start: int, stop: int | None) -> memoryview:
         mode = self.mode
         try:
+            kept = self._mapped.get(key)
+            if kept is not None and stop is None and _identity(os.stat(self._path(key))) == kept[0]:
+                return kept[1]
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 found = os.fstat(descriptor)
@@ -169,12 +185,30 @@ class LocalStore(Store):
                 end = found.st_size if stop is None else stop
                 check_range(self, key, start, end, found.st_size)
                 if mode == "mmap":
-                    return _core.map_file(descriptor, found.st_size).data.toreadonly()[start:end]
+                    return self._map(key, descriptor, found)[start:end]
                 return self._pread(key, descriptor, start, end)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise self._error(key, error) from error
+
+    def _map(self, key: str, descriptor: int, found: os.stat_result) -> memoryview:
+        view = _core.map_file(descriptor, found.st_size).data.toreadonly()
+        self._mapped.pop(key, None)
+        if found.st_size >= _KEPT_BYTES_MIN:
+            # The first to come stay: epoch after epoch in new orders, whatever is dropped for another is missed later.
+            # No lock, for one that is held in a fork is held for ever; two threads may keep a file too many.
+            kept = sum(one.nbytes for _, one in tuple(self._mapped.values()))
+            if kept + found.st_size <= self._mapped_bytes_max:
+                self._mapped[key] = _identity(found), view
+        return view
+
+    def close(self) -> None:
+        """Lets go of the files that stayed mapped."""
+        self._mapped = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_mapped": {}}
 
     def _pread(self, key: str, descriptor: int, start: int, stop: int) -> memoryview:
         # NumPy's memory is not cleared first, as a bytearray's would be.
@@ -213,6 +247,11 @@ class LocalStore(Store):
 
 def _is_file(found: os.stat_result) -> bool:
     return (found.st_mode & 0o170000) == 0o100000
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    """Changes when a file is replaced, or written to."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
 
 def _is_temporary(name: str) -> bool:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tombola import _core
 from tombola._ints import Ints
-from tombola.errors import DataError, FormatError
+from tombola.errors import DataError, FormatError, InputError
 from tombola.formats import Ragged
 from tombola.plan import Cursor, Plan
 
 Column = npt.NDArray[Any] | Ragged
+_LARGE = frozenset(("pil", "jpeg", "png", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"))
 
 
 class Batch:
@@ -28,8 +30,8 @@ class Batch:
     epoch, step
         Which batch it is.
 
-    `batch["name"]` is a column, `batch[3]` a record, `len(batch)` the rows, iterating gives records, `dict(batch)` the
-    columns.
+    `batch["name"]` is a column, `batch[3]` a record, `batch[8:16]` a batch of those rows, `len(batch)` their number;
+    iterating gives records, `dict(batch)` the columns.
     """
 
     __slots__ = ("_cursor", "_mask", "columns", "epoch", "positions", "records", "step")
@@ -73,12 +75,17 @@ class Batch:
         """The names of the columns."""
         return self.columns.keys()
 
-    def __getitem__(self, key: str | int) -> Any:
+    def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, str):
             try:
                 return self.columns[key]
             except KeyError:
                 raise FormatError(f"there is no column {key!r}; there are {', '.join(self.columns)}") from None
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step != 1:
+                raise InputError(f"a batch is cut with step 1, not {step}; cut its columns")
+            return self.rows(start, max(start, stop))
         if not -len(self) <= key < len(self):
             raise IndexError(f"row {key} of {len(self)}")
         return {name: _value(column, key) for name, column in self.columns.items()}
@@ -108,7 +115,7 @@ def _value(column: Column, row: int) -> Any:
     return int(value) if isinstance(value, np.int64) else value
 
 
-def values_of(column: Column) -> Any:
+def values_of(column: Column) -> list[Any]:
     """All values of a column as Python objects: what reading a record at a time gives."""
     if isinstance(column, Ragged):
         return column.tolist()
@@ -117,13 +124,15 @@ def values_of(column: Column) -> Any:
 
 
 def rows_of(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, Any]]:
-    """The records of a batch, one dict each."""
-    names = tuple(columns)
+    """The records of a batch, one dict each. Images are decoded one by one: together they may take much memory."""
+    if any(isinstance(column, Ragged) and column.encoding.name in _LARGE for column in columns.values()):
+        return _rows_one_by_one(columns, records)
     try:
         values = [values_of(column) for column in columns.values()]
     except DataError:
         return _rows_one_by_one(columns, records)
-    return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    rows: list[dict[str, Any]] = _core.rows(tuple(columns), values, records.size)
+    return iter(rows)
 
 
 def _rows_one_by_one(columns: Mapping[str, Column], records: Ints) -> Iterator[dict[str, Any]]:

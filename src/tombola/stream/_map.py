@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -165,6 +166,7 @@ class MappedBatches(Iterator[Any]):
         self._hands = Hands(threads, "tombola-map") if threads else None
         self._pieces = max(1, threads)
         self._error: BaseException | None = None
+        self._turn = threading.Lock()
         batches.tells = False
         if self._hands is not None:
             weakref.finalize(self, self._hands.stop)
@@ -175,6 +177,11 @@ class MappedBatches(Iterator[Any]):
         return self._batches.epoch
 
     def __next__(self) -> Any:
+        self._batches._check_process()
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         try:
             return self._take()
         except StopIteration:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tombola import _core
 from tombola._ints import THREADS, Ints
 from tombola.errors import DataError, ShardError, StreamError, TombolaError
 from tombola.formats import Ragged, gather
@@ -36,9 +37,11 @@ class Reader:
         reading: Reading,
         on_error: OnError,
         counters: Counters,
+        pool: _core.Pool,
     ) -> None:
         self._dataset = dataset
         self._order = order
+        self._pool = pool
         self._names = columns
         self._threads = reading.threads or THREADS
         self._skip = on_error == "skip"
@@ -82,7 +85,7 @@ class Reader:
         return self._gather(shards, places)
 
     def _gather(self, shards: Ints, places: Ints) -> dict[str, Column]:
-        return gather(self.shelf.shards, shards, places, self._names, threads=self._threads)
+        return gather(self.shelf.shards, shards, places, self._names, threads=self._threads, pool=self._pool)
 
     def _distinct(self, shards: Ints) -> list[int]:
         """The shards without repeats. Marks are faster than a sort where the shards are not many times the rows."""

@@ -65,6 +65,13 @@ class Shelf:
     def need(self, shards: Iterable[int]) -> dict[int, TombolaError]:
         """Opens shards; the errors of those that cannot be, by number."""
         needed = list(dict.fromkeys(shards))
+        if not self.failed and self.shards.keys() >= set(needed):
+            # The usual case, many times a second. What was used last matters only where there is a want of room.
+            if 2 * len(self.shards) > self._reading.open_shards_max:
+                for shard in needed:
+                    self.shards.move_to_end(shard)
+                self._make_room(set(needed))
+            return {}
         missing = [shard for shard in needed if shard not in self.shards and shard not in self.failed]
         if len(missing) == 1 and missing[0] not in self._coming:
             self._take(missing[0], None)

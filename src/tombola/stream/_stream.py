@@ -9,10 +9,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress, islice
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from tombola import _core
 from tombola._ints import Ints, IntsLike, integer, integers
 from tombola.errors import CursorError, DataError, InputError, PlanError, StreamError
 from tombola.formats import Columns
@@ -30,6 +32,7 @@ from tombola.stream._stretch import stretches
 _log = logging.getLogger("tombola.stream")
 # A hand-over between threads costs about as much as copying a few hundred kilobytes.
 _SLAB_BYTES = 8 << 20
+_PIECE_ROWS = 256
 _MANIFEST = "manifest"
 BatchSize = int | Sequence[tuple[int, int, int]]
 Tail = Literal["drop", "pad", "short"]
@@ -138,6 +141,8 @@ class Stream:
         self._opened_now: _Opened | None = None
         self._at_random: Reader | None = None
         self._counters = Counters()
+        # As many bytes as may wait: then each batch finds memory that an earlier one let go.
+        self._pool = _core.Pool(self._reading.ahead_bytes_max)
         # (epoch, step) that comes next, and whether an iteration is in the middle of that epoch.
         self._next: tuple[int, int] | None = None
         self._begun = False
@@ -347,7 +352,7 @@ class Stream:
         return self._at_random
 
     def _new_reader(self, opened: _Opened, on_error: OnError) -> Reader:
-        return Reader(opened.dataset, opened.order, self._columns, self._reading, on_error, self._counters)
+        return Reader(opened.dataset, opened.order, self._columns, self._reading, on_error, self._counters, self._pool)
 
     # ---- functions
 
@@ -448,8 +453,15 @@ class Batches(Iterator[Batch]):
         self._replaced = False
         self._ahead: Ahead[Slab] | None = None
         self._produce = _producer(stream, opened, epoch, first, stride)
+        # Threads may share an iterator: each batch goes to one of them.
+        self._turn = threading.Lock()
 
     def __next__(self) -> Batch:
+        self._check_process()  # a lock may be held for ever by a thread that a fork left behind
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Batch:
         slab = self._slab
         if slab is None or self._number == len(slab.steps):
             slab = self._fetch()
@@ -465,17 +477,22 @@ class Batches(Iterator[Batch]):
     def records(self) -> Iterator[dict[str, Any]]:
         """The records one by one, without padding."""
         while (slab := self._slab if self._slab is not None else self._fetch()) is not None:
-            rows = rows_of(slab.columns, slab.records)
-            mask, bounds = slab.mask, slab.bounds
-            for number, step in enumerate(slab.steps):
-                for row in range(bounds[number], bounds[number + 1]):
-                    record = next(rows)
-                    if row + 1 == bounds[number + 1]:
-                        self.handed(step)
-                    if mask is None or mask[row]:
-                        yield record
-                if bounds[number] == bounds[number + 1]:
-                    self.handed(step)
+            for first, last in _pieces(slab):
+                begin = slab.bounds[first]
+                cut = slice(begin, slab.bounds[last])
+                rows = rows_of({name: column[cut] for name, column in slab.columns.items()}, slab.records[cut])
+                for number in range(first, last):
+                    count = slab.bounds[number + 1] - slab.bounds[number]
+                    mine = islice(rows, max(0, count - 1))
+                    if slab.mask is None:
+                        yield from mine
+                    else:
+                        yield from compress(mine, slab.mask[slab.bounds[number] :].tolist())
+                    # The state moves past a step with its last record.
+                    final = next(rows) if count else None
+                    self.handed(slab.steps[number])
+                    if final is not None and (slab.mask is None or slab.mask[slab.bounds[number + 1] - 1]):
+                        yield final
             self._slab = None
 
     def handed(self, step: int) -> None:
@@ -491,8 +508,7 @@ class Batches(Iterator[Batch]):
             )
         if self._over:
             return None
-        if self._pid != os.getpid():
-            raise StreamError("this iteration began in another process; iterate over the stream anew in this one")
+        self._check_process()
         if self._ahead is None:
             self._ahead = Ahead(self._produce, self._reading.ahead_bytes_max, self._reading.wait_seconds_max)
             # Not the bound method: it would keep what it is to watch alive.
@@ -523,6 +539,10 @@ class Batches(Iterator[Batch]):
         self._slab, self._number = slab, 0
         return slab
 
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise StreamError("this iteration began in another process; iterate over the stream anew in this one")
+
     def finished(self) -> None:
         """The stream's state moves to the next epoch."""
         self._stream._next, self._stream._begun = (self.epoch + 1, 0), False
@@ -544,6 +564,15 @@ class Batches(Iterator[Batch]):
             self._slab = None
         if self._ahead is not None and self._pid == os.getpid():
             self._ahead.stop()
+
+
+def _pieces(slab: Slab) -> Iterator[tuple[int, int]]:
+    """Whole steps of a slab, first…last − 1, in pieces of a few hundred rows: their objects stay in the cache."""
+    first = 0
+    for last in range(1, len(slab.steps) + 1):
+        if last == len(slab.steps) or slab.bounds[last] - slab.bounds[first] >= _PIECE_ROWS:
+            yield first, last
+            first = last
 
 
 def _producer(stream: Stream, opened: _Opened, epoch: int, first: int, stride: int) -> Callable[[], Iterator[Slab]]:

@@ -47,23 +47,45 @@ def stretches(plan: Plan, epoch: int, first: int, stride: int, rows_max: int) ->
     rows, so that the first batch is there at once. Equal to `Plan.batch` of each step.
     """
     count, step, rows = plan.steps(epoch), first, 1
+    force = _Force(plan, epoch)
     while step < count:
-        found = _several(plan, epoch, step, stride, count, rows)
+        found = _several(plan, force, step, stride, count, rows)
         yield found
         step = found.steps[-1] + stride
         rows = min(rows_max, max(2 * len(found), 1))
 
 
-def _several(plan: Plan, epoch: int, step: int, stride: int, count: int, rows_max: int) -> Stretch:
-    order, world = plan.order, plan.world
-    start = plan.cursor(step, epoch)
-    size, until = _in_force(start.batch_sizes, epoch, start.position, len(order))
-    full = min((until - start.position) // size, count - step)
+class _Force:
+    """Where a step begins and the batch size in force there: asked of the plan once for each batch size."""
+
+    def __init__(self, plan: Plan, epoch: int) -> None:
+        self.epoch = epoch
+        self._plan = plan
+        self._end = len(plan.order)
+        self._known: tuple[int, int, int, int] | None = None
+
+    def __call__(self, step: int) -> tuple[int, int, int]:
+        """The position of a step, its batch size, and the position up to which that holds in this epoch."""
+        if self._known is not None:
+            first, position, size, until = self._known
+            here = position + (step - first) * size
+            if here + size <= until:
+                return here, size, until
+        start = self._plan.cursor(step, self.epoch)
+        size, until = _in_force(start.batch_sizes, self.epoch, start.position, self._end)
+        self._known = step, start.position, size, until
+        return start.position, size, until
+
+
+def _several(plan: Plan, force: _Force, step: int, stride: int, count: int, rows_max: int) -> Stretch:
+    order, world, epoch = plan.order, plan.world, force.epoch
+    position, size, until = force(step)
+    full = min((until - position) // size, count - step)
     if order.run > 1 or full == 0:
         return _one(plan, epoch, step)
     share = size // world.readers
     steps = range(step, step + full, stride)[: max(1, rows_max // share)]
-    low, high = start.position, start.position + (steps[-1] - step + 1) * size
+    low, high = position, position + (steps[-1] - step + 1) * size
     # Each rank's share of a batch is every readers-th position, and a batch is a whole number of such rounds: the
     # rows of consecutive batches are one arithmetic sequence.
     begin = low + (world.reader - low) % world.readers
