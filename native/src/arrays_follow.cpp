@@ -174,11 +174,16 @@ void follow_columns(const T* from, std::uint64_t n, const Strided& array, int th
 }
 
 template <class T>
+Strided numbers(T* first) {
+  return {reinterpret_cast<std::byte*>(first), sizeof(T), sizeof(T), {}};
+}
+
+template <class T>
 bool compute_and_follow(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads,
                         const Stop& stop, const Tuning& tuning) {
   LargeVector<T> from(n);
   for (std::uint64_t i = 0; i < n; ++i) from[i] = static_cast<T>(i);
-  if (!exact_shuffle(reinterpret_cast<std::byte*>(from.data()), n, sizeof(T), sizeof(T), key, threads, stop, tuning)) return false;
+  if (!exact_shuffle(numbers(from.data()), n, key, threads, stop, tuning)) return false;
   follow(from.data(), n, arrays, threads);
   return true;
 }
@@ -205,7 +210,7 @@ template void follow(std::uint64_t*, std::uint64_t, const std::vector<Strided>&,
 bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
                   std::uint64_t follow_from, const Tuning& tuning) {
   const auto direct = [&](const Strided& a) {
-    return a.axes.empty() && a.bytes <= kDirectMax && a.bytes < follow_from;
+    return a.row_bytes() <= kDirectMax && a.row_bytes() < follow_from;
   };
   const Stop allowed = arrays.size() == 1 ? stop : Stop{};
   std::vector<Strided> followed;
@@ -219,7 +224,7 @@ bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint
     if (!done) return false;
   }
   for (const Strided& a : arrays) {
-    if (direct(a) && !exact_shuffle(a.base, n, a.bytes, a.step, key, threads, allowed, tuning)) return false;
+    if (direct(a) && !exact_shuffle(a, n, key, threads, allowed, tuning)) return false;
   }
   return true;
 }
@@ -227,7 +232,7 @@ bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint
 bool exact_permutation(std::int64_t* out, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
                        const Tuning& tuning) {
   for (std::uint64_t i = 0; i < n; ++i) out[i] = static_cast<std::int64_t>(i);
-  return exact_shuffle(reinterpret_cast<std::byte*>(out), n, sizeof *out, sizeof *out, key, threads, stop, tuning);
+  return exact_shuffle(numbers(out), n, key, threads, stop, tuning);
 }
 
 template <class T>

@@ -62,4 +62,5 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tombola' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)  # looked up once: shuffle is called often
+    return value
