@@ -34,13 +34,14 @@ using Clock = std::chrono::steady_clock;
 using Limits = std::array<std::uint64_t, 7>;
 // (address, bytes from row to row, bytes of a run, inner axes as (size, step))
 using View = std::tuple<std::uintptr_t, std::int64_t, std::uint64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
-constexpr std::uint64_t kFollowFrom = 256;  // measured: below, moving rows twice costs less than moving them far once
+constexpr std::uint64_t kFollowFrom = 128;  // measured: below, moving rows twice costs less than moving them far once
 constexpr std::uint64_t kAloneBytesMax = 1 << 20;  // below, starting a thread takes longer than the shuffle
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Tuning tuning_of(const Limits& limits) {
   if (limits[0] == 0) return {};
-  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6]};
+  // Limits given are those of a test with few rows: these go back in several waves too.
+  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64};
 }
 
 std::vector<Strided> strided(const std::vector<View>& views) {

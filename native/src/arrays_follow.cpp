@@ -17,8 +17,9 @@ constexpr std::uint64_t kColumnsFrom = 64 << 10;      // rows this large are sha
 constexpr std::uint64_t kSavedMax = 32 << 20;         // bytes of cut rows that are always allowed
 constexpr int kCutBits = 6;                           // else every 64th row is cut
 constexpr std::uint64_t kPiecesAim = 4096;
-constexpr int kWalkers = 16;
-constexpr std::uint64_t kPiecesPerTask = 64;
+constexpr std::uint64_t kWalkersMin = 8, kWalkersMax = 48;
+constexpr std::uint64_t kOnTheWay = 12 << 10;         // bytes of rows that the walkers of a thread have asked for: measured
+constexpr std::uint64_t kPiecesMin = 64, kPiecesMax = 1024;  // of a task
 
 // All arrays of a unison as if they were one with long rows.
 class Movers {
@@ -80,10 +81,12 @@ class Pieces {
  public:
   Pieces(T* from, std::uint64_t n, int cut_bits, const Movers& rows)
       : from_(from), cut_bits_(cut_bits), rows_(rows), pieces_((n + mask()) >> cut_bits),
+        per_task_(std::clamp(pieces_ / 64, kPiecesMin, kPiecesMax)),
+        walkers_(std::clamp(kOnTheWay / std::max<std::uint64_t>(rows.row_bytes(), 1), kWalkersMin, kWalkersMax)),
         saved_(pieces_ * rows.row_bytes()) {}
 
   void run(int threads) {
-    const auto tasks = static_cast<std::int64_t>((pieces_ + kPiecesPerTask - 1) / kPiecesPerTask);
+    const auto tasks = static_cast<std::int64_t>((pieces_ + per_task_ - 1) / per_task_);
     run_tasks(tasks, threads, {}, [&](std::int64_t task, int) {
       const auto [begin, end] = span(task);
       for (std::uint64_t piece = begin; piece < end; ++piece) rows_.save(piece << cut_bits_, saved(piece));
@@ -103,26 +106,24 @@ class Pieces {
   std::uint64_t mask() const { return (std::uint64_t{1} << cut_bits_) - 1; }
   std::byte* saved(std::uint64_t piece) { return saved_.data() + piece * rows_.row_bytes(); }
   std::pair<std::uint64_t, std::uint64_t> span(std::int64_t task) const {
-    const std::uint64_t begin = static_cast<std::uint64_t>(task) * kPiecesPerTask;
-    return {begin, std::min(begin + kPiecesPerTask, pieces_)};
+    const std::uint64_t begin = static_cast<std::uint64_t>(task) * per_task_;
+    return {begin, std::min(begin + per_task_, pieces_)};
   }
 
   void walk(std::uint64_t piece, std::uint64_t end) {
-    std::array<Walker, kWalkers> walkers;
-    int active = 0;
-    for (; active < kWalkers && piece < end; ++active, ++piece) {
-      walkers[static_cast<std::size_t>(active)] = {piece << cut_bits_, 0, false};
-    }
+    std::array<Walker, kWalkersMax> walkers;
+    std::size_t active = 0;
+    for (; active < walkers_ && piece < end; ++active, ++piece) walkers[active] = {piece << cut_bits_, 0, false};
     while (active > 0) {
-      for (int w = 0; w < active;) {
-        Walker& walker = walkers[static_cast<std::size_t>(w)];
+      for (std::size_t w = 0; w < active;) {
+        Walker& walker = walkers[w];
         if (turn(walker)) {
           ++w;
         } else if (piece < end) {
           walker = {piece++ << cut_bits_, 0, false};
           ++w;
         } else {
-          walker = walkers[static_cast<std::size_t>(--active)];
+          walker = walkers[--active];
         }
       }
     }
@@ -151,7 +152,7 @@ class Pieces {
   T* from_;
   int cut_bits_;
   const Movers& rows_;
-  std::uint64_t pieces_;
+  std::uint64_t pieces_, per_task_, walkers_;
   LargeVector<std::byte> saved_;
 };
 
@@ -209,6 +210,9 @@ template void follow(std::uint64_t*, std::uint64_t, const std::vector<Strided>&,
 
 bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
                   std::uint64_t follow_from, const Tuning& tuning) {
+  // The permutation and the cut rows take less than a twentieth of rows from 128 bytes on; with numbers of 64 bits, from
+  // twice that.
+  if (n > std::numeric_limits<std::uint32_t>::max()) follow_from *= 2;
   const auto direct = [&](const Strided& a) {
     return a.row_bytes() <= kDirectMax && a.row_bytes() < follow_from;
   };

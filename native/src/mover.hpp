@@ -48,6 +48,7 @@ class Mover {
     else unpack(at(i), run, 0);
   }
   void prefetch(std::uint64_t i) const {
+    asm volatile("");  // GCC 12 drops calls of a function that does nothing but prefetch
     const std::byte* row = at(i);
     const std::uint64_t reach = a_.axes.empty() ? std::min<std::uint64_t>(a_.bytes, 16 * kLine) : 1;
     for (std::uint64_t k = 0; k < reach; k += kLine) __builtin_prefetch(row + k, 1);
