@@ -35,7 +35,6 @@ using Limits = std::array<std::uint64_t, 7>;
 // (address, bytes from row to row, bytes of a run, inner axes as (size, step))
 using View = std::tuple<std::uintptr_t, std::int64_t, std::uint64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
 constexpr std::uint64_t kFollowFrom = 128;  // measured: below, moving rows twice costs less than moving them far once
-constexpr std::uint64_t kAloneBytesMax = 1 << 20;  // below, starting a thread takes longer than the shuffle
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Tuning tuning_of(const Limits& limits) {
@@ -80,6 +79,12 @@ void interruptible(bool keep_gil, const Work& work) {
   if (raised) throw nb::python_error();
 }
 
+// As many threads as are worth starting. On a busy machine a started thread may wait for milliseconds, so a shuffle of
+// less than about half a millisecond does without: two nanoseconds a row and an eighth of one a byte.
+int threads_worth(std::uint64_t n, std::uint64_t row_bytes, int threads) {
+  return n <= 250'000 && n * row_bytes <= 4'000'000 - 16 * n ? 1 : threads;
+}
+
 // What NumPy's __array_struct__ points to: https://numpy.org/doc/stable/reference/arrays.interface.html
 struct ArrayStruct {
   enum Flags { kWriteable = 0x400 };
@@ -109,7 +114,7 @@ std::optional<Strided> rows_of(const ArrayStruct& a) {
 
 void bind_arrays(nb::module_& m) {
   m.attr("FOLLOW_FROM") = kFollowFrom;
-  m.attr("ALONE_BYTES_MAX") = kAloneBytesMax;
+  m.def("threads_worth", &threads_worth, "n"_a, "row_bytes"_a, "threads"_a, "How many threads are worth starting.");
   m.attr("TABLE_MAX") = tombola::Permutation::kTableMax;
   m.attr("DIRECT_MAX") = tombola::kDirectMax;
   m.def(
@@ -135,9 +140,9 @@ void bind_arrays(nb::module_& m) {
         if (!rows) return false;
         const auto n = static_cast<std::uint64_t>(a.sizes[0]);
         const std::vector<Strided> arrays{std::move(*rows)};
-        const bool alone = keep_gil || arrays[0].row_bytes() * n <= kAloneBytesMax;
+        const int worth = keep_gil ? 1 : threads_worth(n, arrays[0].row_bytes(), threads);
         interruptible(keep_gil, [&](const tombola::Stop& stop) {
-          tombola::exact_arrays(arrays, n, key, alone ? 1 : threads, stop, kFollowFrom);
+          tombola::exact_arrays(arrays, n, key, worth, stop, kFollowFrom);
         });
         return true;
       },

@@ -14,6 +14,7 @@ namespace tombola {
 namespace {
 
 constexpr std::uint64_t kColumnsFrom = 64 << 10;      // rows this large are shared by columns
+constexpr std::uint64_t kStripMin = 16 << 10, kStripAim = 96 << 10;  // wide runs are fast, but the row in hand is to fit a cache
 constexpr std::uint64_t kSavedMax = 32 << 20;         // bytes of cut rows that are always allowed
 constexpr int kCutBits = 6;                           // else every 64th row is cut
 constexpr std::uint64_t kPiecesAim = 4096;
@@ -156,21 +157,38 @@ class Pieces {
   LargeVector<std::byte> saved_;
 };
 
-// One strip of the columns for each thread, each with its own marks.
+// Strips of the columns, narrow enough for the row in hand to stay in cache. Each follows all cycles.
 template <class T>
 void follow_columns(const T* from, std::uint64_t n, const Strided& array, int threads) {
-  const std::uint64_t strips = static_cast<std::uint64_t>(std::max(threads, 1));
-  const std::uint64_t width = (array.bytes + strips * kLine - 1) / (strips * kLine) * kLine;
   // All memory is taken before the first row moves: a failure half way would tear rows.
-  std::vector<std::vector<T>> marks(strips, std::vector<T>(from, from + n));
-  std::vector<std::vector<std::byte>> hands(strips, std::vector<std::byte>(width));
-  run_tasks(static_cast<std::int64_t>(strips), threads, {}, [&](std::int64_t strip, int) {
+  std::vector<T> places;               // cycle after cycle
+  std::vector<std::uint64_t> ends;     // in places
+  std::vector<bool> done(n, false);
+  for (std::uint64_t start = 0; start < n; ++start) {
+    if (done[start] || from[start] == start) continue;
+    for (std::uint64_t at = start; !done[at]; at = from[at]) {
+      done[at] = true;
+      places.push_back(static_cast<T>(at));
+    }
+    ends.push_back(places.size());
+  }
+  const std::uint64_t workers = static_cast<std::uint64_t>(std::max(threads, 1));
+  const std::uint64_t strips = std::max(std::min(workers, array.bytes / kStripMin), array.bytes / kStripAim);
+  const std::uint64_t width = (array.bytes + strips * kLine - 1) / (strips * kLine) * kLine;
+  LargeVector<std::byte> hands(workers * width);
+  run_tasks(static_cast<std::int64_t>(strips), threads, {}, [&](std::int64_t strip, int worker) {
     const std::uint64_t begin = std::min(static_cast<std::uint64_t>(strip) * width, array.bytes);
-    const std::uint64_t end = std::min(begin + width, array.bytes);
-    if (begin == end) return;
-    const std::vector<Strided> part{{array.base + begin, array.step, end - begin, {}}};
-    const auto mine = static_cast<std::size_t>(strip);
-    follow_cycles(marks[mine].data(), n, Movers(part), hands[mine].data());
+    const std::uint64_t bytes = std::min(begin + width, array.bytes) - begin;
+    std::byte* const hand = hands.data() + static_cast<std::uint64_t>(worker) * width;
+    const auto at = [&](std::uint64_t i) {
+      return array.base + static_cast<std::int64_t>(places[i]) * array.step + begin;
+    };
+    std::uint64_t i = 0;
+    for (const std::uint64_t end : ends) {
+      std::memcpy(hand, at(i), bytes);
+      for (; i + 1 < end; ++i) std::memcpy(at(i), at(i + 1), bytes);
+      std::memcpy(at(i++), hand, bytes);
+    }
   });
 }
 

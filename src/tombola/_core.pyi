@@ -212,15 +212,16 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 @overload
 def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, workers: int, batch: int, drop_first: int, filled: int, pads: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tiled: bool, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, records_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
-FOLLOW_FROM: int = 256
+FOLLOW_FROM: int = 128
 
-ALONE_BYTES_MAX: int = 1048576
+def threads_worth(n: int, row_bytes: int, threads: int) -> int:
+    """How many threads are worth starting."""
 
 TABLE_MAX: int = 128
 
 DIRECT_MAX: int = 512
 
-def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 128, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
     """
     Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see halfway. Rows of follow_from bytes and more are moved once along the permutation.
     """

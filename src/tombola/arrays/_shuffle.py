@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from tombola.errors import ArrayError
 METHODS = ("exact", "exact_gpu1", "pov")
 _THREADS_MAX = 1024
 _PLAIN = (np.ndarray, np.memmap)
+_void = functools.lru_cache(256)(lambda size: np.dtype((np.void, size)))
 _X = TypeVar("_X")
 
 
@@ -56,7 +58,10 @@ def shuffle(
         # The usual call by the shortest way: of a few rows, looking at all that x might be would take most of the time.
         workers = THREADS if threads is None else _workers(threads)
         key = key_of(seed_of(seed), "exact", len(x) if x.ndim else 0)
-        if _core.exact_array(x.__array_struct__, key, workers, x.dtype.hasobject):
+        dtype = x.dtype
+        # With named fields NumPy would describe each of them.
+        plain = x if dtype.names is None or dtype.hasobject else x.view(_void(dtype.itemsize))
+        if _core.exact_array(plain.__array_struct__, key, workers, dtype.hasobject):
             return None
     several = isinstance(x, (tuple, list))
     arrays = list(x) if several else [x]
@@ -83,8 +88,7 @@ def run_on_cpu(
     if n < 2:
         return
     views = [(rows.address, rows.step, rows.run, rows.axes) for rows in all_rows if rows.run > 0]
-    if sum(rows.row_bytes for rows in all_rows) * n <= _core.ALONE_BYTES_MAX:
-        threads = 1
+    threads = _core.threads_worth(n, sum(rows.row_bytes for rows in all_rows), threads)
     keep_gil = any(rows.holds_objects for rows in all_rows)
     if steps is not None:
         _core.pov_arrays(views, n, key, *steps, threads, keep_gil)
