@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <system_error>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "arrays_file.hpp"
 #include "arrays_follow.hpp"
 #include "arrays_pov.hpp"
+#include "arrays_views.hpp"
 #include "permutation.hpp"
 
 namespace nb = nanobind;
@@ -31,12 +34,13 @@ using Clock = std::chrono::steady_clock;
 using Limits = std::array<std::uint64_t, 7>;
 // (address, bytes from row to row, bytes of a run, inner axes as (size, step))
 using View = std::tuple<std::uintptr_t, std::int64_t, std::uint64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
-constexpr std::uint64_t kFollowFrom = 256;  // measured: below, moving rows twice costs less than moving them far once
+constexpr std::uint64_t kFollowFrom = 128;  // measured: below, moving rows twice costs less than moving them far once
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Tuning tuning_of(const Limits& limits) {
   if (limits[0] == 0) return {};
-  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6]};
+  // Limits given are those of a test with few rows: these go back in several waves too.
+  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64};
 }
 
 std::vector<Strided> strided(const std::vector<View>& views) {
@@ -49,30 +53,68 @@ std::vector<Strided> strided(const std::vector<View>& views) {
   return all;
 }
 
-// Runs work(stop) without the GIL. Ctrl-C is looked for a few times a second; when there was one, the work ends between
-// two tasks, where every row is in the array, and the interpreter's exception goes on.
+// Runs work(stop) without the GIL, unless it is kept. Ctrl-C is looked for a few times a second; when there was one, the
+// work ends between two tasks, where every row is in the array, and the interpreter's exception goes on.
 template <class Work>
-void interruptible(const Work& work) {
+void interruptible(bool keep_gil, const Work& work) {
   auto looked = Clock::now();
   bool raised = false;
   const tombola::Stop stop = [&] {
     if (Clock::now() - looked < std::chrono::milliseconds(100)) return raised;
-    const nb::gil_scoped_acquire locked;
-    raised = raised || PyErr_CheckSignals() != 0;
+    if (keep_gil) {
+      raised = raised || PyErr_CheckSignals() != 0;
+    } else {
+      const nb::gil_scoped_acquire locked;
+      raised = raised || PyErr_CheckSignals() != 0;
+    }
     looked = Clock::now();
     return raised;
   };
-  {
+  if (keep_gil) {
+    work(stop);
+  } else {
     const nb::gil_scoped_release unlocked;
     work(stop);
   }
   if (raised) throw nb::python_error();
 }
 
+// As many threads as are worth starting. On a busy machine a started thread may wait for milliseconds, so a shuffle of
+// less than about half a millisecond does without: two nanoseconds a row and an eighth of one a byte.
+int threads_worth(std::uint64_t n, std::uint64_t row_bytes, int threads) {
+  return n <= 250'000 && n * row_bytes <= 4'000'000 - 16 * n ? 1 : threads;
+}
+
+// What NumPy's __array_struct__ points to: https://numpy.org/doc/stable/reference/arrays.interface.html
+struct ArrayStruct {
+  enum Flags { kWriteable = 0x400 };
+  int two, axes;
+  char kind;
+  int item_bytes, flags;
+  Py_intptr_t *sizes, *steps;
+  void* data;
+  PyObject* descr;
+};
+static_assert(sizeof(Py_intptr_t) == sizeof(std::int64_t));
+
+const ArrayStruct& array_struct(nb::capsule capsule) {
+  const auto* found = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  if (found == nullptr) throw nb::python_error();
+  if (found->two != 2) throw nb::value_error("this is no __array_struct__");
+  return *found;
+}
+
+std::optional<Strided> rows_of(const ArrayStruct& a) {
+  const std::vector<std::int64_t> sizes(a.sizes, a.sizes + a.axes), steps(a.steps, a.steps + a.axes);
+  return tombola::rows_of(static_cast<std::byte*>(a.data), a.axes, sizes.data(), steps.data(),
+                          static_cast<std::uint64_t>(a.item_bytes));
+}
+
 }  // namespace
 
 void bind_arrays(nb::module_& m) {
   m.attr("FOLLOW_FROM") = kFollowFrom;
+  m.def("threads_worth", &threads_worth, "n"_a, "row_bytes"_a, "threads"_a, "How many threads are worth starting.");
   m.attr("TABLE_MAX") = tombola::Permutation::kTableMax;
   m.attr("DIRECT_MAX") = tombola::kDirectMax;
   m.def(
@@ -81,28 +123,45 @@ void bind_arrays(nb::module_& m) {
          std::uint64_t follow_from, const Limits& limits) {
         const std::vector<Strided> arrays = strided(views);
         const Tuning tuning = tuning_of(limits);
-        if (keep_gil) {
-          tombola::exact_arrays(arrays, n, key, 1, {}, follow_from, tuning);
-        } else {
-          interruptible([&](const tombola::Stop& stop) {
-            tombola::exact_arrays(arrays, n, key, threads, stop, follow_from, tuning);
-          });
-        }
+        interruptible(keep_gil, [&](const tombola::Stop& stop) {
+          tombola::exact_arrays(arrays, n, key, keep_gil ? 1 : threads, stop, follow_from, tuning);
+        });
       },
       "views"_a, "n"_a, "key"_a, "threads"_a, "keep_gil"_a = false, "follow_from"_a = kFollowFrom,
       "limits"_a = Limits{},
       "Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see "
       "halfway. Rows of follow_from bytes and more are moved once along the permutation.");
   m.def(
-      "exact_packed",
-      [](std::uintptr_t address, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, int threads) {
-        const std::vector<Strided> arrays{
-            {reinterpret_cast<std::byte*>(address), static_cast<std::int64_t>(row_bytes), row_bytes, {}}};
-        interruptible([&](const tombola::Stop& stop) {
-          tombola::exact_arrays(arrays, n, key, threads, stop, kFollowFrom);
+      "exact_array",
+      [](nb::capsule capsule, std::uint64_t key, int threads, bool keep_gil) {
+        const ArrayStruct& a = array_struct(capsule);
+        if (a.axes == 0 || (a.flags & ArrayStruct::kWriteable) == 0) return false;
+        std::optional<Strided> rows = rows_of(a);
+        if (!rows) return false;
+        const auto n = static_cast<std::uint64_t>(a.sizes[0]);
+        const std::vector<Strided> arrays{std::move(*rows)};
+        const int worth = keep_gil ? 1 : threads_worth(n, arrays[0].row_bytes(), threads);
+        interruptible(keep_gil, [&](const tombola::Stop& stop) {
+          tombola::exact_arrays(arrays, n, key, worth, stop, kFollowFrom);
         });
+        return true;
       },
-      "address"_a, "n"_a, "row_bytes"_a, "key"_a, "threads"_a, "exact_arrays for one array without gaps.");
+      "array_struct"_a, "key"_a, "threads"_a, "keep_gil"_a,
+      "exact_arrays for one NumPy array; false, and nothing is done, when it is not one to shuffle.");
+  m.def(
+      "rows_of",
+      [](nb::capsule capsule) -> std::optional<View> {
+        const ArrayStruct& a = array_struct(capsule);
+        if (a.axes == 0) throw nb::value_error("an array of no axes has no rows");
+        const std::optional<Strided> rows = rows_of(a);
+        if (!rows) return {};
+        std::vector<std::pair<std::int64_t, std::int64_t>> axes;
+        for (const auto& [size, step] : rows->axes) axes.emplace_back(size, step);
+        return View{reinterpret_cast<std::uintptr_t>(rows->base), rows->step, rows->bytes, axes};
+      },
+      "array_struct"_a,
+      "Where the rows of a NumPy array are: address, bytes from row to row, bytes of a run, inner axes as (size, step). "
+      "None when elements of it overlap.");
   m.def(
       "exact_file_memory",
       [](std::uint64_t rows, std::uint64_t row_bytes, const Limits& limits) {
@@ -116,7 +175,7 @@ void bind_arrays(nb::module_& m) {
         const tombola::FileLayout file{source, target, skip, rows, row_bytes, memory_bytes_max};
         const Tuning tuning = tuning_of(limits);
         try {
-          interruptible([&](const tombola::Stop& stop) { tombola::exact_file(file, key, threads, stop, tuning); });
+          interruptible(false, [&](const tombola::Stop& stop) { tombola::exact_file(file, key, threads, stop, tuning); });
         } catch (const std::system_error& problem) {
           errno = problem.code().value();
           PyErr_SetFromErrno(PyExc_OSError);
@@ -153,11 +212,9 @@ void bind_arrays(nb::module_& m) {
          int threads, bool keep_gil) {
         const std::vector<Strided> arrays = strided(views);
         const tombola::PovSteps steps{iterations, virtual_block_size, physical_block_size, offsets};
-        if (keep_gil) {
-          tombola::pov_arrays(arrays, n, key, steps, 1, {});
-        } else {
-          interruptible([&](const tombola::Stop& stop) { tombola::pov_arrays(arrays, n, key, steps, threads, stop); });
-        }
+        interruptible(keep_gil, [&](const tombola::Stop& stop) {
+          tombola::pov_arrays(arrays, n, key, steps, keep_gil ? 1 : threads, stop);
+        });
       },
       "views"_a, "n"_a, "key"_a, "iterations"_a, "virtual_block_size"_a, "physical_block_size"_a, "offsets"_a,
       "threads"_a, "keep_gil"_a = false, "The parallel offset virtual-block shuffle of arrays in unison, in place.");
@@ -167,7 +224,7 @@ void bind_arrays(nb::module_& m) {
         std::int64_t* data = out.data();
         const std::uint64_t n = out.shape(0);
         const Tuning tuning = tuning_of(limits);
-        interruptible([&](const tombola::Stop& stop) {
+        interruptible(false, [&](const tombola::Stop& stop) {
           tombola::exact_permutation(data, n, key, threads, stop, tuning);
         });
       },

@@ -29,12 +29,12 @@ static_assert(kDirectMax == AnyRows::kBytesMax);
 
 }  // namespace
 
-bool exact_shuffle(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::int64_t step, std::uint64_t key,
-                   int threads, const Stop& stop, const Tuning& tuning) {
-  if (row_bytes == 0 || n < 2) return true;
-  return with_rows(data, row_bytes, step, [&](auto rows) {
-    return exact::Exact<decltype(rows)>(rows, threads, stop, tuning).run(n, key);
-  });
+bool exact_shuffle(const Strided& array, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
+                   const Tuning& tuning) {
+  if (array.bytes == 0 || n < 2) return true;
+  const auto run = [&](auto rows) { return exact::Exact<decltype(rows)>(rows, threads, stop, tuning).run(n, key); };
+  if (!array.axes.empty()) return run(SpreadRows(array));
+  return with_rows(array.base, array.bytes, array.step, run);
 }
 
 void exact_bucket(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, const Tuning& tuning) {

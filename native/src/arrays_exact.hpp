@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "arrays_tasks.hpp"
+#include "mover.hpp"
 
 namespace tombola {
 
@@ -19,14 +20,15 @@ struct Tuning {
   std::uint64_t slice_min = 1 << 14;   // a scatter has no more tasks than leave this many rows to a slice
   std::uint64_t tasks_max = 32;
   std::uint64_t stagger_min = 1024;    // from this many rows to a region on, regions begin in different cache sets
+  std::uint64_t displaced_aim = 16 << 20;  // bytes of displaced rows to keep aside at a time: changes no result
 };
 
-// Rows of row_bytes, `step` bytes apart, shuffled with up to `threads` threads. False when it was stopped: the rows are
-// all there then, in some order. The stash of the rows that a scatter displaces is the only memory taken. Rows have at
-// most kDirectMax bytes; larger ones are cheaper to follow (arrays_follow.hpp).
+// The n rows of an array, shuffled with up to `threads` threads. False when it was stopped: the rows are all there then,
+// in some order. The stash of the rows that a scatter displaces is the only memory taken. Rows have at most kDirectMax
+// bytes; larger ones are cheaper to follow (arrays_follow.hpp).
 inline constexpr std::uint64_t kDirectMax = 512;
-bool exact_shuffle(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::int64_t step, std::uint64_t key,
-                   int threads, const Stop& stop, const Tuning& tuning = {});
+bool exact_shuffle(const Strided& array, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
+                   const Tuning& tuning = {});
 
 // One bucket of the first scatter, read from a file: what exact_shuffle does with each.
 void exact_bucket(std::byte* data, std::uint64_t n, std::uint64_t row_bytes, std::uint64_t key, const Tuning& tuning);

@@ -14,11 +14,13 @@ namespace tombola {
 namespace {
 
 constexpr std::uint64_t kColumnsFrom = 64 << 10;      // rows this large are shared by columns
+constexpr std::uint64_t kStripMin = 16 << 10, kStripAim = 96 << 10;  // wide runs are fast, but the row in hand is to fit a cache
 constexpr std::uint64_t kSavedMax = 32 << 20;         // bytes of cut rows that are always allowed
 constexpr int kCutBits = 6;                           // else every 64th row is cut
 constexpr std::uint64_t kPiecesAim = 4096;
-constexpr int kWalkers = 16;
-constexpr std::uint64_t kPiecesPerTask = 64;
+constexpr std::uint64_t kWalkersMin = 8, kWalkersMax = 48;
+constexpr std::uint64_t kOnTheWay = 12 << 10;         // bytes of rows that the walkers of a thread have asked for: measured
+constexpr std::uint64_t kPiecesMin = 64, kPiecesMax = 1024;  // of a task
 
 // All arrays of a unison as if they were one with long rows.
 class Movers {
@@ -80,10 +82,12 @@ class Pieces {
  public:
   Pieces(T* from, std::uint64_t n, int cut_bits, const Movers& rows)
       : from_(from), cut_bits_(cut_bits), rows_(rows), pieces_((n + mask()) >> cut_bits),
+        per_task_(std::clamp(pieces_ / 64, kPiecesMin, kPiecesMax)),
+        walkers_(std::clamp(kOnTheWay / std::max<std::uint64_t>(rows.row_bytes(), 1), kWalkersMin, kWalkersMax)),
         saved_(pieces_ * rows.row_bytes()) {}
 
   void run(int threads) {
-    const auto tasks = static_cast<std::int64_t>((pieces_ + kPiecesPerTask - 1) / kPiecesPerTask);
+    const auto tasks = static_cast<std::int64_t>((pieces_ + per_task_ - 1) / per_task_);
     run_tasks(tasks, threads, {}, [&](std::int64_t task, int) {
       const auto [begin, end] = span(task);
       for (std::uint64_t piece = begin; piece < end; ++piece) rows_.save(piece << cut_bits_, saved(piece));
@@ -103,26 +107,24 @@ class Pieces {
   std::uint64_t mask() const { return (std::uint64_t{1} << cut_bits_) - 1; }
   std::byte* saved(std::uint64_t piece) { return saved_.data() + piece * rows_.row_bytes(); }
   std::pair<std::uint64_t, std::uint64_t> span(std::int64_t task) const {
-    const std::uint64_t begin = static_cast<std::uint64_t>(task) * kPiecesPerTask;
-    return {begin, std::min(begin + kPiecesPerTask, pieces_)};
+    const std::uint64_t begin = static_cast<std::uint64_t>(task) * per_task_;
+    return {begin, std::min(begin + per_task_, pieces_)};
   }
 
   void walk(std::uint64_t piece, std::uint64_t end) {
-    std::array<Walker, kWalkers> walkers;
-    int active = 0;
-    for (; active < kWalkers && piece < end; ++active, ++piece) {
-      walkers[static_cast<std::size_t>(active)] = {piece << cut_bits_, 0, false};
-    }
+    std::array<Walker, kWalkersMax> walkers;
+    std::size_t active = 0;
+    for (; active < walkers_ && piece < end; ++active, ++piece) walkers[active] = {piece << cut_bits_, 0, false};
     while (active > 0) {
-      for (int w = 0; w < active;) {
-        Walker& walker = walkers[static_cast<std::size_t>(w)];
+      for (std::size_t w = 0; w < active;) {
+        Walker& walker = walkers[w];
         if (turn(walker)) {
           ++w;
         } else if (piece < end) {
           walker = {piece++ << cut_bits_, 0, false};
           ++w;
         } else {
-          walker = walkers[static_cast<std::size_t>(--active)];
+          walker = walkers[--active];
         }
       }
     }
@@ -151,26 +153,48 @@ class Pieces {
   T* from_;
   int cut_bits_;
   const Movers& rows_;
-  std::uint64_t pieces_;
+  std::uint64_t pieces_, per_task_, walkers_;
   LargeVector<std::byte> saved_;
 };
 
-// One strip of the columns for each thread, each with its own marks.
+// Strips of the columns, narrow enough for the row in hand to stay in cache. Each follows all cycles.
 template <class T>
 void follow_columns(const T* from, std::uint64_t n, const Strided& array, int threads) {
-  const std::uint64_t strips = static_cast<std::uint64_t>(std::max(threads, 1));
-  const std::uint64_t width = (array.bytes + strips * kLine - 1) / (strips * kLine) * kLine;
   // All memory is taken before the first row moves: a failure half way would tear rows.
-  std::vector<std::vector<T>> marks(strips, std::vector<T>(from, from + n));
-  std::vector<std::vector<std::byte>> hands(strips, std::vector<std::byte>(width));
-  run_tasks(static_cast<std::int64_t>(strips), threads, {}, [&](std::int64_t strip, int) {
+  std::vector<T> places;               // cycle after cycle
+  std::vector<std::uint64_t> ends;     // in places
+  std::vector<bool> done(n, false);
+  for (std::uint64_t start = 0; start < n; ++start) {
+    if (done[start] || from[start] == start) continue;
+    for (std::uint64_t at = start; !done[at]; at = from[at]) {
+      done[at] = true;
+      places.push_back(static_cast<T>(at));
+    }
+    ends.push_back(places.size());
+  }
+  const std::uint64_t workers = static_cast<std::uint64_t>(std::max(threads, 1));
+  const std::uint64_t strips = std::max(std::min(workers, array.bytes / kStripMin), array.bytes / kStripAim);
+  const std::uint64_t width = (array.bytes + strips * kLine - 1) / (strips * kLine) * kLine;
+  LargeVector<std::byte> hands(workers * width);
+  run_tasks(static_cast<std::int64_t>(strips), threads, {}, [&](std::int64_t strip, int worker) {
     const std::uint64_t begin = std::min(static_cast<std::uint64_t>(strip) * width, array.bytes);
-    const std::uint64_t end = std::min(begin + width, array.bytes);
-    if (begin == end) return;
-    const std::vector<Strided> part{{array.base + begin, array.step, end - begin, {}}};
-    const auto mine = static_cast<std::size_t>(strip);
-    follow_cycles(marks[mine].data(), n, Movers(part), hands[mine].data());
+    const std::uint64_t bytes = std::min(begin + width, array.bytes) - begin;
+    std::byte* const hand = hands.data() + static_cast<std::uint64_t>(worker) * width;
+    const auto at = [&](std::uint64_t i) {
+      return array.base + static_cast<std::int64_t>(places[i]) * array.step + begin;
+    };
+    std::uint64_t i = 0;
+    for (const std::uint64_t end : ends) {
+      std::memcpy(hand, at(i), bytes);
+      for (; i + 1 < end; ++i) std::memcpy(at(i), at(i + 1), bytes);
+      std::memcpy(at(i++), hand, bytes);
+    }
   });
+}
+
+template <class T>
+Strided numbers(T* first) {
+  return {reinterpret_cast<std::byte*>(first), sizeof(T), sizeof(T), {}};
 }
 
 template <class T>
@@ -178,7 +202,7 @@ bool compute_and_follow(const std::vector<Strided>& arrays, std::uint64_t n, std
                         const Stop& stop, const Tuning& tuning) {
   LargeVector<T> from(n);
   for (std::uint64_t i = 0; i < n; ++i) from[i] = static_cast<T>(i);
-  if (!exact_shuffle(reinterpret_cast<std::byte*>(from.data()), n, sizeof(T), sizeof(T), key, threads, stop, tuning)) return false;
+  if (!exact_shuffle(numbers(from.data()), n, key, threads, stop, tuning)) return false;
   follow(from.data(), n, arrays, threads);
   return true;
 }
@@ -204,8 +228,11 @@ template void follow(std::uint64_t*, std::uint64_t, const std::vector<Strided>&,
 
 bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
                   std::uint64_t follow_from, const Tuning& tuning) {
+  // The permutation and the cut rows take less than a twentieth of rows from 128 bytes on; with numbers of 64 bits, from
+  // twice that.
+  if (n > std::numeric_limits<std::uint32_t>::max()) follow_from *= 2;
   const auto direct = [&](const Strided& a) {
-    return a.axes.empty() && a.bytes <= kDirectMax && a.bytes < follow_from;
+    return a.row_bytes() <= kDirectMax && a.row_bytes() < follow_from;
   };
   const Stop allowed = arrays.size() == 1 ? stop : Stop{};
   std::vector<Strided> followed;
@@ -219,7 +246,7 @@ bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint
     if (!done) return false;
   }
   for (const Strided& a : arrays) {
-    if (direct(a) && !exact_shuffle(a.base, n, a.bytes, a.step, key, threads, allowed, tuning)) return false;
+    if (direct(a) && !exact_shuffle(a, n, key, threads, allowed, tuning)) return false;
   }
   return true;
 }
@@ -227,7 +254,7 @@ bool exact_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint
 bool exact_permutation(std::int64_t* out, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop,
                        const Tuning& tuning) {
   for (std::uint64_t i = 0; i < n; ++i) out[i] = static_cast<std::int64_t>(i);
-  return exact_shuffle(reinterpret_cast<std::byte*>(out), n, sizeof *out, sizeof *out, key, threads, stop, tuning);
+  return exact_shuffle(numbers(out), n, key, threads, stop, tuning);
 }
 
 template <class T>

@@ -63,6 +63,10 @@ class Exact {
   struct Span {
     std::uint64_t begin, size;
   };
+  // Buckets [first, last) are filled at once, after the displaced rows of regions [lift_first, lift_last) were copied.
+  struct Wave {
+    std::uint64_t first, last, lift_first, lift_last;
+  };
   // Scratch of one scatter, kept by each thread from bucket to bucket.
   struct Work {
     std::vector<std::uint64_t> placed;      // [region][task] rows that the task put into its slice of the region
@@ -71,8 +75,10 @@ class Exact {
     std::vector<std::uint64_t> rows;        // [fan + 1] rows in holes before those of a region
     std::vector<std::uint64_t> to;          // [region][bucket] where in the stash the region's next row goes
     std::vector<std::uint64_t> stashed;     // [fan + 1] stashed rows before those of a bucket
-    std::vector<std::uint64_t> moved;       // [fan + 1] displaced rows before those of a bucket
+    std::vector<std::uint64_t> moved;       // [fan] displaced rows of a bucket
+    std::vector<std::uint64_t> kept;        // [fan] where in `displaced` they are kept, from their lift to their fill
     std::vector<std::uint64_t> borders;     // [fan + 1] where the buckets begin
+    std::vector<Wave> waves;
     LargeVector<std::uint8_t> letters;      // the bucket of each row in a hole
     LargeVector<std::byte> stash, displaced;
     std::vector<Work> deeper;               // at most one: the level below
@@ -186,9 +192,17 @@ class Exact {
     list_holes(n, cut, work);
     draw_rest(child(key, kRest), cut, threads, work);
     measure(cut, work);
-    const auto fan = static_cast<std::int64_t>(cut.fan);
-    run_tasks(fan, threads, {}, [&](std::int64_t b, int) { lift(begin, cut, static_cast<std::uint64_t>(b), work); });
-    run_tasks(fan, threads, {}, [&](std::int64_t b, int) { fill(begin, cut, static_cast<std::uint64_t>(b), work); });
+    plan_waves(n, cut, work);
+    // All memory is taken by now: a failure from here on would lose rows.
+    const auto each = [&](std::uint64_t first, std::uint64_t last, const auto& body) {
+      run_tasks(static_cast<std::int64_t>(last - first), threads, {},
+                [&](std::int64_t b, int) { body(first + static_cast<std::uint64_t>(b)); });
+    };
+    each(0, cut.fan, [&](std::uint64_t b) { lift_rest(begin, b, work); });
+    for (const Wave& wave : work.waves) {
+      each(wave.lift_first, wave.lift_last, [&](std::uint64_t b) { lift_displaced(begin, cut, b, work); });
+      each(wave.first, wave.last, [&](std::uint64_t b) { fill(begin, cut, b, work); });
+    }
   }
 
   static void list_holes(std::uint64_t n, const Cut& cut, Work& work) {
@@ -231,11 +245,11 @@ class Exact {
     });
   }
 
-  // The true sizes of the buckets are known now. Their borders, and where each kind of row is kept meanwhile.
-  void measure(const Cut& cut, Work& work) const {
+  // The true sizes of the buckets are known now: their borders, and how many rows are kept elsewhere meanwhile.
+  static void measure(const Cut& cut, Work& work) {
     work.borders.assign(1, 0);
     work.stashed.assign(1, 0);
-    work.moved.assign(1, 0);
+    work.moved.clear();
     for (std::uint64_t b = 0; b < cut.fan; ++b) {
       std::uint64_t stashed = work.stashed[b];
       for (std::uint64_t region = 0; region < cut.fan; ++region) {
@@ -250,10 +264,46 @@ class Exact {
       each_placed(cut, b, work, [&](std::uint64_t from, std::uint64_t to) {
         moved += (to - from) - within(from, to, work.borders[b], work.borders[b + 1]).size;
       });
-      work.moved.push_back(work.moved[b] + moved);
+      work.moved.push_back(moved);
+    }
+  }
+
+  // Regions are a little smaller than mean buckets, so the borders move further from bucket to bucket, to the right. All
+  // displaced rows together can be half of the data. So buckets are filled from the last to the first, few at a time: what
+  // bucket b grows into has been lifted already, and its own displaced rows are needed no more once it is filled. They
+  // are kept in a ring.
+  void plan_waves(std::uint64_t n, const Cut& cut, Work& work) const {
+    const std::uint64_t aim = std::max<std::uint64_t>(tuning_.displaced_aim / rows_.bytes(), 1);
+    work.waves.clear();
+    std::uint64_t lifted = cut.fan, live = 0, live_max = 0, one_max = 0;
+    for (std::uint64_t last = cut.fan; last > 0; last = work.waves.back().first) {
+      Wave wave{last, last, lifted, lifted};
+      do {
+        --wave.first;
+        // Lifted: its own region, and all those that its bucket reaches into.
+        for (; lifted > 0 && (lifted > wave.first || region_end(n, cut, lifted - 1) > work.borders[wave.first]); --lifted) {
+          live += work.moved[lifted - 1];
+          one_max = std::max(one_max, work.moved[lifted - 1]);
+        }
+      } while (wave.first > 0 && live < aim);
+      wave.lift_first = lifted;
+      live_max = std::max(live_max, live);
+      for (std::uint64_t b = wave.first; b < wave.last; ++b) live -= work.moved[b];
+      work.waves.push_back(wave);
+    }
+    const std::uint64_t ring = live_max + one_max;  // a bucket's rows stay together, so the ring's end may stay empty
+    work.kept.assign(cut.fan, 0);
+    std::uint64_t at = 0;
+    for (std::uint64_t b = cut.fan; b-- > 0; at += work.moved[b]) {
+      if (at + work.moved[b] > ring) at = 0;
+      work.kept[b] = at;
     }
     work.stash.resize(work.stashed[cut.fan] * rows_.bytes());
-    work.displaced.resize(work.moved[cut.fan] * rows_.bytes());
+    work.displaced.resize(ring * rows_.bytes());
+  }
+
+  static std::uint64_t region_end(std::uint64_t n, const Cut& cut, std::uint64_t b) {
+    return b + 1 < cut.fan ? (b + 1) * cut.stride : n;
   }
 
   template <class Body>  // Body(from, to), for the runs of rows that the rough scatter put into region b
@@ -270,11 +320,10 @@ class Exact {
     return {begin, end - begin};
   }
 
-  // Copies what must not be overwritten: the rows in the holes of region b, grouped by bucket, and those rows of bucket
-  // b that now lie outside its borders.
-  void lift(std::uint64_t begin, const Cut& cut, std::uint64_t b, Work& work) const {
+  // Copies the rows in the holes of region b, grouped by bucket.
+  void lift_rest(std::uint64_t begin, std::uint64_t b, Work& work) const {
     const std::uint64_t bytes = rows_.bytes();
-    std::uint64_t* to = work.to.data() + b * cut.fan;
+    std::uint64_t* to = work.to.data() + b * (work.borders.size() - 1);
     const std::uint8_t* letter = work.letters.data() + work.rows[b];
     std::vector<std::byte> read;
     for (std::uint64_t s = work.spans[b]; s < work.spans[b + 1]; ++s) {
@@ -289,7 +338,12 @@ class Exact {
         else rows_.copy_out(begin + hole.begin + i, 1, place);
       }
     }
-    std::byte* displaced = work.displaced.data() + work.moved[b] * bytes;
+  }
+
+  // Copies those rows of bucket b that lie outside its borders.
+  void lift_displaced(std::uint64_t begin, const Cut& cut, std::uint64_t b, Work& work) const {
+    const std::uint64_t bytes = rows_.bytes();
+    std::byte* displaced = work.displaced.data() + work.kept[b] * bytes;
     const auto keep = [&](std::uint64_t from, std::uint64_t end) {
       if (from >= end) return;
       rows_.copy_out(begin + from, end - from, displaced);
@@ -306,10 +360,11 @@ class Exact {
   // Fills what is free within the borders of bucket b: first with its displaced rows, then with its stashed ones.
   void fill(std::uint64_t begin, const Cut& cut, std::uint64_t b, const Work& work) const {
     const std::uint64_t bytes = rows_.bytes();
-    std::uint64_t displaced = work.moved[b], stashed = work.stashed[b];
+    std::uint64_t displaced = work.kept[b], stashed = work.stashed[b];
+    const std::uint64_t displaced_end = displaced + work.moved[b];
     const auto put = [&](std::uint64_t from, std::uint64_t end) {
       if (from >= end) return;
-      const std::uint64_t first = std::min(end - from, work.moved[b + 1] - displaced);
+      const std::uint64_t first = std::min(end - from, displaced_end - displaced);
       rows_.copy_in(begin + from, first, work.displaced.data() + displaced * bytes);
       displaced += first;
       rows_.copy_in(begin + from + first, end - from - first, work.stash.data() + stashed * bytes);

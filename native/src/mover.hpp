@@ -48,6 +48,7 @@ class Mover {
     else unpack(at(i), run, 0);
   }
   void prefetch(std::uint64_t i) const {
+    asm volatile("");  // GCC 12 drops calls of a function that does nothing but prefetch
     const std::byte* row = at(i);
     const std::uint64_t reach = a_.axes.empty() ? std::min<std::uint64_t>(a_.bytes, 16 * kLine) : 1;
     for (std::uint64_t k = 0; k < reach; k += kLine) __builtin_prefetch(row + k, 1);
@@ -83,6 +84,52 @@ class Mover {
 
   const Strided& a_;
   std::uint64_t row_bytes_;
+};
+
+// Rows with gaps inside them, as the exact shuffle moves them: at most AnyRows::kBytesMax bytes.
+class SpreadRows {
+ public:
+  static constexpr bool kSmall = false;
+  static constexpr bool kFar = false;
+  using Row = AnyRows::Row;
+
+  explicit SpreadRows(const Strided& array, std::uint64_t begin = 0)
+      : array_(array), mover_(array), begin_(begin), bytes_(mover_.row_bytes()) {}
+
+  std::uint64_t bytes() const { return bytes_; }
+  SpreadRows from(std::uint64_t i) const { return SpreadRows(array_, begin_ + i); }
+  Row take(std::uint64_t i) const {
+    Row row;
+    mover_.save(begin_ + i, row.bytes);
+    return row;
+  }
+  void put(std::uint64_t i, const Row& row) const { mover_.restore(begin_ + i, row.bytes); }
+  void swap(std::uint64_t i, Row& hand) const {
+    const Row old = take(i);
+    put(i, hand);
+    std::memcpy(hand.bytes, old.bytes, bytes_);
+  }
+  void fall(std::uint64_t last, const std::uint32_t* draws, int count) const {
+    for (int k = 0; k < count; ++k) {
+      const std::uint64_t a = last - static_cast<std::uint64_t>(k), b = draws[k];
+      if (a == b) continue;
+      const Row row = take(a);
+      mover_.move(begin_ + a, begin_ + b);
+      put(b, row);
+    }
+  }
+  void warm(std::uint64_t) const {}
+  void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const {
+    for (std::uint64_t k = 0; k < count; ++k) mover_.save(begin_ + i + k, to + k * bytes_);
+  }
+  void copy_in(std::uint64_t i, std::uint64_t count, const std::byte* from) const {
+    for (std::uint64_t k = 0; k < count; ++k) mover_.restore(begin_ + i + k, from + k * bytes_);
+  }
+
+ private:
+  const Strided& array_;
+  Mover mover_;
+  std::uint64_t begin_, bytes_;
 };
 
 }  // namespace tombola

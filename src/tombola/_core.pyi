@@ -7,6 +7,7 @@ from typing import Annotated, Any, overload
 
 import numpy
 from numpy.typing import NDArray
+from typing_extensions import CapsuleType
 
 
 def child(key: int, i: int) -> int:
@@ -229,19 +230,29 @@ def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, work
 @overload
 def mosaic_deal(records: int, canonical_nodes: int, nodes: int, ranks: int, workers: int, batch: int, drop_first: int, filled: int, pads: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tiled: bool, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, records_of: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], threads: int) -> None: ...
 
-FOLLOW_FROM: int = 256
+FOLLOW_FROM: int = 128
+
+def threads_worth(n: int, row_bytes: int, threads: int) -> int:
+    """How many threads are worth starting."""
 
 TABLE_MAX: int = 128
 
 DIRECT_MAX: int = 512
 
-def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 256, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+def exact_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False, follow_from: int = 128, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
     """
     Shuffles arrays of n rows in unison, in place. keep_gil for object pointers, which no other thread must see halfway. Rows of follow_from bytes and more are moved once along the permutation.
     """
 
-def exact_packed(address: int, n: int, row_bytes: int, key: int, threads: int) -> None:
-    """exact_arrays for one array without gaps."""
+def exact_array(array_struct: CapsuleType, key: int, threads: int, keep_gil: bool) -> bool:
+    """
+    exact_arrays for one NumPy array; false, and nothing is done, when it is not one to shuffle.
+    """
+
+def rows_of(array_struct: CapsuleType) -> tuple[int, int, int, list[tuple[int, int]]] | None:
+    """
+    Where the rows of a NumPy array are: address, bytes from row to row, bytes of a run, inner axes as (size, step). None when elements of it overlap.
+    """
 
 def exact_file_memory(rows: int, row_bytes: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> int:
     """Bytes of memory that exact_file needs at least; 0: it cannot."""

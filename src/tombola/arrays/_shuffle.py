@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -17,7 +18,8 @@ from tombola.errors import ArrayError
 
 METHODS = ("exact", "exact_gpu1", "pov")
 _THREADS_MAX = 1024
-_ALONE_BYTES_MAX = 1 << 19  # below, starting a thread takes longer than the shuffle
+_PLAIN = (np.ndarray, np.memmap)
+_void = functools.lru_cache(256)(lambda size: np.dtype((np.void, size)))
 _X = TypeVar("_X")
 
 
@@ -52,14 +54,14 @@ def shuffle(
     >>> bool((features[:, 0] == 2 * labels).all())
     True
     """
-    if type(x) is np.ndarray and method is None and iterations is None and options is None and x.ndim > 0:
+    if type(x) in _PLAIN and method is None and iterations is None and options is None:
         # The usual call by the shortest way: of a few rows, looking at all that x might be would take most of the time.
-        flags, n = x.flags, len(x)
-        if flags.c_contiguous and flags.writeable and not x.dtype.hasobject:
-            key = key_of(seed_of(seed), "exact", n)
-            workers = 1 if x.nbytes <= _ALONE_BYTES_MAX and threads is None else _workers(threads)
-            if n > 1:
-                _core.exact_packed(x.__array_interface__["data"][0], n, x.nbytes // n, key, workers)
+        workers = THREADS if threads is None else _workers(threads)
+        key = key_of(seed_of(seed), "exact", len(x) if x.ndim else 0)
+        dtype = x.dtype
+        # With named fields NumPy would describe each of them.
+        plain = x if dtype.names is None or dtype.hasobject else x.view(_void(dtype.itemsize))
+        if _core.exact_array(plain.__array_struct__, key, workers, dtype.hasobject):
             return None
     several = isinstance(x, (tuple, list))
     arrays = list(x) if several else [x]
@@ -86,8 +88,7 @@ def run_on_cpu(
     if n < 2:
         return
     views = [(rows.address, rows.step, rows.run, rows.axes) for rows in all_rows if rows.run > 0]
-    if sum(rows.row_bytes for rows in all_rows) * n <= _ALONE_BYTES_MAX:
-        threads = 1
+    threads = _core.threads_worth(n, sum(rows.row_bytes for rows in all_rows), threads)
     keep_gil = any(rows.holds_objects for rows in all_rows)
     if steps is not None:
         _core.pov_arrays(views, n, key, *steps, threads, keep_gil)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from tombola import _core
 from tombola.errors import ArrayError
 
 _CPU = 1  # the device types of DLPack
@@ -32,12 +34,7 @@ class Rows(NamedTuple):
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
-        return int(self.run * np.prod([size for size, _ in self.axes], dtype=np.int64))
-
-    @property
-    def packed(self) -> bool:
-        """True when the rows lie side by side."""
-        return not self.axes and self.step == self.run
+        return self.run * math.prod(size for size, _ in self.axes)
 
     @property
     def holds_objects(self) -> bool:
@@ -92,16 +89,10 @@ def rows_of(array: Array, name: str) -> Rows:
         raise ArrayError(f"{name} is 0-d, so it has no rows; an array needs at least one axis")
     if not array.flags.writeable:
         raise ArrayError(f"{name} is read-only; shuffle a copy, for example with tombola.shuffled")
-    address, step, run = cast(int, array.__array_interface__["data"][0]), array.strides[0], array.itemsize
-    if array.flags.c_contiguous:
-        run = array.nbytes // max(len(array), 1)
-        return Rows(address, len(array), run, run, [], array)
-    axes = [(size, inner) for size, inner in zip(array.shape[1:], array.strides[1:], strict=True) if size > 1]
-    _check_apart(array, axes, name)
-    while axes and axes[-1][1] == run:  # a last axis without gaps is part of the run
-        run *= axes.pop()[0]
-    if array.size == 0:
-        run = 0
+    found = _core.rows_of(array.__array_struct__)
+    if found is None:
+        raise ArrayError(f"{name} is a view whose elements overlap in memory; shuffle a copy, or the array it views")
+    address, step, run, axes = found
     return Rows(address, len(array), step, run, axes, array)
 
 
@@ -123,20 +114,6 @@ def _overlap(a: Array, b: Array) -> bool:
         return bool(np.shares_memory(a, b, max_work=_OVERLAP_WORK_MAX))  # type: ignore[arg-type]  # NumPy's stubs know 0 and −1
     except np.exceptions.TooHardError:
         return True
-
-
-def _check_apart(array: Array, axes: list[tuple[int, int]], name: str) -> None:
-    """Every axis has to step over all that finer ones reach: enough for no two elements to share memory."""
-    if array.size == 0:
-        return
-    outer = [(len(array), array.strides[0])] if len(array) > 1 else []
-    reach = array.itemsize
-    for size, step in sorted(outer + axes, key=lambda axis: abs(axis[1])):
-        if abs(step) < reach:
-            raise ArrayError(
-                f"{name} is a view whose elements overlap in memory; shuffle a copy, or the array it views"
-            )
-        reach += (size - 1) * abs(step)
 
 
 def _is_masked(x: Array) -> bool:

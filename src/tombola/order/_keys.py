@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import Any
@@ -13,8 +14,9 @@ from tombola.errors import OrderError
 
 # Part of every hash. Changing it would change every order: it never changes.
 _DOMAIN = b"tombola:1:"
-# Made once: json.dumps would make one for every key, which is what a shuffle of a few rows would spend its time on.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
+_SEED_END = 2**1024
+# A shuffle of a few rows would spend most of its time on making JSON of the same few words.
+_quoted = functools.lru_cache(256)(json.dumps)
 
 
 def derive_key(seed: int, *purpose: int | str) -> int:
@@ -28,18 +30,20 @@ def derive_key(seed: int, *purpose: int | str) -> int:
     >>> derive_key(7, "epoch", 1) == derive_key(8, "epoch", 0)
     False
     """
-    words: list[Any] = [check_seed(seed)]
+    words = [str(check_seed(seed))]
     for word in purpose:
         if isinstance(word, str):
-            words.append(word)
+            words.append(_quoted(word))
         else:
-            words.append(integer(word, "a purpose word", -(2**63), 2**63 - 1, OrderError))
-    text = _ENCODER.encode(words).encode("ascii")
+            words.append(str(integer(word, "a purpose word", -(2**63), 2**63 - 1, OrderError)))
+    text = f"[{','.join(words)}]".encode("ascii")
     return int.from_bytes(hashlib.blake2b(_DOMAIN + text, digest_size=8).digest(), "little")
 
 
 def check_seed(seed: Any) -> int:
     """The seed as an int: any whole number, of any size and sign."""
+    if type(seed) is int and -_SEED_END <= seed <= _SEED_END:
+        return seed
     if isinstance(seed, np.ndarray) and seed.ndim:
         raise OrderError("seed is an array; it must be one whole number")
-    return integer(seed, "seed", -(2**1024), 2**1024, OrderError)
+    return integer(seed, "seed", -_SEED_END, _SEED_END, OrderError)
