@@ -11,6 +11,7 @@ void bind_objects(nb::module_& m);
 void bind_stores(nb::module_& m);
 void bind_quality(nb::module_& m);
 void bind_mosaic(nb::module_& m);
+void bind_pipeline(nb::module_& m);
 
 namespace {
 
@@ -42,4 +43,5 @@ NB_MODULE(_core, m) {
   bind_quality(m);
   bind_mosaic(m);
   bind_arrays(m);
+  bind_pipeline(m);
 }

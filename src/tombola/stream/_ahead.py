@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Generic, Protocol, TypeVar
 
 from tombola.errors import StreamError
-from tombola.stream._threads import start
+from tombola._threads import start
 
 # How long a wait lasts before it looks round: only a net under the wake-ups.
 _LOOK_SECONDS = 1.0

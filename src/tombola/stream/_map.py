@@ -18,7 +18,7 @@ from tombola._ints import THREADS, Ints, integer
 from tombola.errors import InputError, MapError, StreamError
 from tombola.plan import Cursor
 from tombola.stream._batch import Batch
-from tombola.stream._hands import Hands
+from tombola._hands import Hands
 
 if TYPE_CHECKING:
     from tombola.stream._stream import Batches, Stream

@@ -17,7 +17,7 @@ from tombola.errors import DataError, StreamError, TombolaError
 from tombola.formats import Shard
 from tombola.plan import Plan
 from tombola.stream._dataset import Dataset
-from tombola.stream._hands import Hands
+from tombola._hands import Hands
 from tombola.stream._options import Reading
 from tombola.stream._stats import Counters
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from tombola.stream._threads import start
+from tombola._threads import start
 
 _Result = TypeVar("_Result")
 _Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
