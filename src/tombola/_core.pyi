@@ -272,3 +272,37 @@ def pov_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]],
 
 def exact_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
     """out[i] becomes the row that comes to place i."""
+
+class ShuffleBuffer:
+    """
+    Records of an iterator, in an order shuffled within a buffer. Bounds of 0 are none.
+    """
+
+    def __iter__(self, /):
+        """Implement iter(self)."""
+
+    def __next__(self, /):
+        """Implement next(self)."""
+
+    def __init__(self, source: object, key: int, records_max: int, bytes_max: int, initial: int, size_of: object | None, mark: object | None) -> None: ...
+
+    def load(self, records: list, ordinals: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], emitted: int, pulled: int, done: bool, next_mark: int) -> None:
+        """Sets what is in the buffer and how far it is."""
+
+    def ordinals(self) -> object:
+        """By slot: the number of the record in the source."""
+
+    def records(self) -> list:
+        """By slot: the record."""
+
+    @property
+    def emitted(self) -> int:
+        """Records given out."""
+
+    @property
+    def pulled(self) -> int:
+        """Records taken in."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the source has ended."""
