@@ -87,7 +87,7 @@ class Step:
     [2, 5, 8]
     """
 
-    #: Its records depend on all of its input in one order: it runs undivided in every reader, and what it gives is dealt.
+    #: Its records depend on all of its input in one order: it runs undivided in every reader; what it gives is dealt.
     whole: ClassVar[bool] = False
     #: It draws random numbers: `self.key` gives it a stream of its own in each reader, epoch and pass.
     seeded: ClassVar[bool] = False
