@@ -322,7 +322,12 @@ class Run:
 
     def close(self) -> None:
         """End the threads and processes of every step."""
-        self._end_iterator()
+        try:
+            self._end_iterator()
+        except ValueError:
+            # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
+            # thread has been told to end, and the iterator ends with it.
+            pass
         self.step.close()
         for run in self.inputs:
             run.close()
