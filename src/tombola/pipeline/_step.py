@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -300,6 +301,7 @@ class Run:
     def load(self, state: State) -> None:
         """Go on from a state of the same chain."""
         self._end_iterator()
+        self.step.close()
         if self._bare:
             self.inputs[0].load(state)
             self.step.begin()
@@ -322,12 +324,10 @@ class Run:
 
     def close(self) -> None:
         """End the threads and processes of every step."""
-        try:
+        # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
+        # thread has been told to end, and the iterator ends with it.
+        with suppress(ValueError):
             self._end_iterator()
-        except ValueError:
-            # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
-            # thread has been told to end, and the iterator ends with it.
-            pass
         self.step.close()
         for run in self.inputs:
             run.close()
