@@ -135,7 +135,11 @@ class Step:
 
     def describe(self) -> str:
         """Its name and options, as states compare them."""
-        words = [f"{name}={describe_value(value)}" for name, value in vars(self).items() if not name.startswith("_")]
+        words = [
+            f"{name}={describe_value(value)}"
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name not in _AT_WORK
+        ]
         return f"{type(self).__name__}({', '.join(words)})"
 
     @property
@@ -153,6 +157,10 @@ class Step:
         context = self.context
         words = context.words()
         return derive_key(seed, f"pipeline/{purpose}", self.level, *words, context.reader, context.readers)
+
+
+#: Attributes that are no options.
+_AT_WORK = {"inputs", "context", "level", "replayable", "seeks"}
 
 
 def describe_value(value: Any) -> str:
