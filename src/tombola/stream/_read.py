@@ -77,8 +77,8 @@ class Reader:
         """The columns of records, in that order; an error for the first one that cannot be read."""
         if not records.size:
             return self._empty()
-        shards, places = self._dataset.layout.locate(records)
-        failed = self.shelf.need(self._distinct(shards))
+        shards, places, distinct = _core.locate(self._dataset.layout.starts, records)
+        failed = self.shelf.need(distinct.tolist())
         if failed:
             row = int(np.flatnonzero(np.isin(shards, list(failed)))[0])
             raise self._error(failed[int(shards[row])], int(shards[row]), int(places[row]))
@@ -86,16 +86,6 @@ class Reader:
 
     def _gather(self, shards: Ints, places: Ints) -> dict[str, Column]:
         return gather(self.shelf.shards, shards, places, self._names, threads=self._threads, pool=self._pool)
-
-    def _distinct(self, shards: Ints) -> list[int]:
-        """The shards without repeats. Marks are faster than a sort where the shards are not many times the rows."""
-        count = self._dataset.layout.shards
-        if count > 16 * shards.size:
-            distinct: list[int] = np.unique(shards).tolist()
-            return distinct
-        marks = np.zeros(count, np.bool_)
-        marks[shards] = True
-        return np.flatnonzero(marks).tolist()
 
     def _empty(self) -> dict[str, Column]:
         kinds, out = self._dataset.columns, {}
@@ -138,8 +128,8 @@ class Reader:
     def _replace_bad(self, stretch: Stretch, records: Ints) -> Ints:
         if not records.size:
             return records
-        shards, places = self._dataset.layout.locate(records)
-        failed = self.shelf.need(self._distinct(shards))
+        shards, places, distinct = _core.locate(self._dataset.layout.starts, records)
+        failed = self.shelf.need(distinct.tolist())
         bad = np.isin(shards, list(failed))
         if self._bad:
             bad |= np.isin(records, list(self._bad))
