@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +78,8 @@ class Reader:
         """The columns of records, in that order; an error for the first one that cannot be read."""
         if not records.size:
             return self._empty()
-        shards, places, distinct = _core.locate(self._dataset.layout.starts, records)
-        failed = self.shelf.need(distinct.tolist())
+        shards, places, distinct = self._locate(records)
+        failed = self.shelf.need(distinct)
         if failed:
             row = int(np.flatnonzero(np.isin(shards, list(failed)))[0])
             raise self._error(failed[int(shards[row])], int(shards[row]), int(places[row]))
@@ -86,6 +87,12 @@ class Reader:
 
     def _gather(self, shards: Ints, places: Ints) -> dict[str, Column]:
         return gather(self.shelf.shards, shards, places, self._names, threads=self._threads, pool=self._pool)
+
+    def _locate(self, records: Ints) -> tuple[Ints, Ints, list[int]]:
+        """The shard of each record and its place there, as `Layout.locate` has them, and the shards without repeats."""
+        found: Any = _core.locate(self._dataset.layout.starts, records)
+        shards, places, distinct = found
+        return shards, places, distinct.tolist()
 
     def _empty(self) -> dict[str, Column]:
         kinds, out = self._dataset.columns, {}
@@ -128,8 +135,8 @@ class Reader:
     def _replace_bad(self, stretch: Stretch, records: Ints) -> Ints:
         if not records.size:
             return records
-        shards, places, distinct = _core.locate(self._dataset.layout.starts, records)
-        failed = self.shelf.need(distinct.tolist())
+        shards, places, distinct = self._locate(records)
+        failed = self.shelf.need(distinct)
         bad = np.isin(shards, list(failed))
         if self._bad:
             bad |= np.isin(records, list(self._bad))
