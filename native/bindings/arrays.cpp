@@ -188,12 +188,9 @@ void bind_arrays(nb::module_& m) {
       "gpu1_arrays",
       [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil) {
         const std::vector<Strided> arrays = strided(views);
-        if (keep_gil) {
-          tombola::gpu1_arrays(arrays, n, key, 1);
-        } else {
-          const nb::gil_scoped_release unlocked;
-          tombola::gpu1_arrays(arrays, n, key, threads);
-        }
+        interruptible(keep_gil, [&](const tombola::Stop& stop) {
+          tombola::gpu1_arrays(arrays, n, key, keep_gil ? 1 : threads, stop);
+        });
       },
       "views"_a, "n"_a, "key"_a, "threads"_a, "keep_gil"_a = false, "The permutation of the GPU kernels, on the CPU.");
   m.def(
@@ -201,8 +198,7 @@ void bind_arrays(nb::module_& m) {
       [](Out out, std::uint64_t key) {
         std::int64_t* data = out.data();
         const std::uint64_t n = out.shape(0);
-        const nb::gil_scoped_release unlocked;
-        tombola::gpu1_permutation(data, n, key);
+        interruptible(false, [&](const tombola::Stop& stop) { tombola::gpu1_permutation(data, n, key, stop); });
       },
       "out"_a, "key"_a);
   m.def(

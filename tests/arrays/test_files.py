@@ -259,6 +259,9 @@ def test_refused(tmp_path: Path) -> None:
     refused(saved(tmp_path / "o.npy", np.array([{}], object)), "pickled objects")
     refused(saved(tmp_path / "zero.npy", np.array(3)), "0-d")
     refused(saved(tmp_path / "f.npy", np.asfortranarray(np.ones((4, 3)))), "Fortran")
+    frozen = saved(tmp_path / "frozen.npy", np.arange(9))
+    frozen.chmod(0o444)
+    refused(frozen, "frozen.npy is read-only")
     (tmp_path / "text").write_text("hello")
     refused(tmp_path / "text", "no .npy file")
     short = tmp_path / "short.npy"
@@ -286,3 +289,20 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the size 'much' is not understood" in capsys.readouterr().err
     assert main(["shuffle", str(tmp_path / "gone")]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_command_on_a_full_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(50))
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert main(["shuffle", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"tombola: error: {path} could not be shuffled: No space left on device; it stays as it was\n"
+    )
+    assert np.array_equal(np.load(path), np.arange(50))
+    assert os.listdir(tmp_path) == ["x.npy"]

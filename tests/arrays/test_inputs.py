@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -51,6 +51,35 @@ def test_dtypes(n: int, dtype: Any, method: str) -> None:
     y = tombola.shuffled(x, seed=3, method=method)
     assert y.dtype == x.dtype
     assert y.tobytes() == x[p].tobytes()
+
+
+#: Numbers of rows at which a method takes another way: groups of draws, tables, leaves, blocks, tasks, threads.
+THRESHOLDS = (2, 16, 32, 128, 256, 1024, 8192, 65_536, 131_072, 250_000)
+
+
+@given(
+    st.sampled_from(THRESHOLDS),
+    st.integers(-1, 1),
+    st.sampled_from(DTYPES),
+    st.sampled_from([1, 2, 16, 17]),
+    st.sampled_from(METHODS),
+    st.integers(1, 3),
+)
+@settings(max_examples=150)
+def test_every_row_is_there_around_every_threshold(
+    threshold: int, beside: int, dtype: Any, columns: int, method: str, threads: int
+) -> None:
+    n = threshold + beside
+    numbers = np.arange(n * columns).reshape(n, columns)
+    dt = np.dtype(dtype)
+    if dt.hasobject:
+        x = numbers.astype(object)
+    else:
+        text = numbers.astype("<u8").view(np.uint8).reshape(n, columns, 8)
+        x = np.resize(text, (n, columns, dt.itemsize)).view(dt)[..., 0] if dt.itemsize else numbers.astype(dt)
+    wanted = x[tombola.permutation(n, seed=threshold, method=method)].tobytes()
+    tombola.shuffle(x, seed=threshold, method=method, threads=threads)
+    assert x.tobytes() == wanted
 
 
 @given(

@@ -67,6 +67,7 @@ def shuffle_file(
         raise ArrayError(f"{path} cannot be read: {problem.strerror}") from None
     with file:
         rows = _rows_of(file, source, row_bytes)
+        _check_writable(file, source)
         whole = seed_of(seed)
         key = key_of(whole, "exact", rows.length)
         if rows.length < 2 or rows.row_bytes == 0:
@@ -84,6 +85,12 @@ def shuffle_file(
 
 
 # ---- what the file holds
+
+
+def _check_writable(file: BinaryIO, path: Path) -> None:
+    # Replacing a file takes no right to write to it, and root has every right; whoever took it away meant something.
+    if not (os.fstat(file.fileno()).st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise ArrayError(f"{path} is read-only; give the right to write to it, or shuffle a copy")
 
 
 def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
