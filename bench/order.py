@@ -10,9 +10,7 @@ docs/explanation/speed.md.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import subprocess
 import tempfile
@@ -21,7 +19,6 @@ from typing import Any
 import exact
 import streams
 from _figures import (
-    BENCH,
     MILLION,
     Contestant,
     Figure,
@@ -35,10 +32,8 @@ from _figures import (
     start,
     table_of,
 )
+from _page import DOCS, keep, kept, machine, put
 from peers import python_of
-
-PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
-MARKS = ("<!-- the table of bench/order.py -->", "<!-- end of the table -->")
 
 
 def figures(*, quick: bool) -> list[Figure]:
@@ -179,15 +174,11 @@ def main() -> None:
 
 def write(rows: list[dict[str, Any]], rounds: int) -> None:
     """Puts the figures into the results and the page; those that were not measured now stay as they were."""
-    path = BENCH / "results" / "order.json"
-    there = {row["name"]: row for row in json.loads(path.read_text())["figures"]} if path.exists() else {}
+    there = {row["name"]: row for row in kept("order").get("figures", [])}
     rows = list((there | {row["name"]: row for row in rows}).values())
-    machine = f"{platform.machine()}, Python {platform.python_version()}, one core, median of {rounds} rounds"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "figures": rows}, indent=1) + "\n")
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n\nMeasured on {machine}.\n\n{table_of(rows)}\n\n{MARKS[1]}{after}")
+    where = machine(f"one core, median of {rounds} rounds")
+    keep("order", {"machine": where, "figures": rows})
+    put(DOCS / "explanation" / "speed.md", "order", f"Measured on {where}.\n\n{table_of(rows)}")
 
 
 if __name__ == "__main__":
