@@ -1,7 +1,8 @@
 """What locality explains: the same runs, with other shards of like size in place of theirs, shuffled inside.
 
 An order that reads shards in random order and their records in random order looks like this, whichever shards it keeps
-open and for how long. What its numbers lack after that is no matter of locality.
+open and for how long. What its numbers lack after that is no matter of locality. Where the layout has streams a shard's
+place is taken by one of its own stream: how the streams are dealt is the plan's, and stays as it is.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Relabelled:
         others = filled if filled.size <= _POOL else self.rng.choice(filled, _POOL, replace=False)
         self.pool = np.union1d(self.met, others)
         self.group = np.floor(np.log(sizes[self.pool]) / math.log(_LIKE)).astype(np.int64)
+        if layout.streams is not None:
+            self.group += layout.streams[self.pool] * (int(self.group.max()) + 1)
         self.own = np.argsort(self.group, kind="stable")
 
     def scores(self, lags: tuple[int, ...], floors: dict[str, float]) -> dict[str, float]:

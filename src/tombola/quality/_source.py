@@ -31,12 +31,14 @@ class Source(Protocol):
     lanes: int
     #: False where shards are only a scale that was chosen to look at, so that they explain nothing.
     shards_given: bool
+    #: True for an order that may read a record several times in an epoch, or not at all, because its plan says so.
+    repeats: bool
 
     def read(self, start: int, stop: int, epoch: int) -> Ints:
         """The records at positions start … stop − 1."""
 
     def places(self, records: Ints, epoch: int) -> Ints | None:
-        """The first position of each record; None when that cannot be told."""
+        """A position of each record; None when that cannot be told."""
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         """(size in records, first position, last position) of each stretch a shard is open for, if known cheaply."""
@@ -61,15 +63,21 @@ class OrderSource:
         self.positions = len(self.order)
         self.run = self.order.run
         self.lanes = self.order.lanes
+        self.repeats = type(self.order)._find_all is not Order._find_all
 
     def read(self, start: int, stop: int, epoch: int) -> Ints:
         return self.order.slice(start, stop, self.first_epoch + epoch)
 
     def places(self, records: Ints, epoch: int) -> Ints | None:
         positions, starts = self.order.find_all(records, self.first_epoch + epoch)
-        if (np.diff(starts) == 0).any():
+        times = np.diff(starts)
+        if (times == 0).any():
             return None
-        return positions[starts[:-1]]
+        if (times == 1).all():
+            return positions
+        # One of its positions, drawn anew for each epoch and seed: the first of three comes earlier than the only one.
+        rng = np.random.default_rng([self.order.seed % (1 << 63), self.first_epoch + epoch])
+        return positions[starts[:-1] + rng.integers(0, times)]
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         if type(self.order).visits is Order.visits:  # the slow one reads the whole epoch
@@ -93,6 +101,7 @@ class IdsSource:
 
     run = 1
     lanes = 1
+    repeats = False
 
     def __init__(self, ids: Ints, layout: Layout, name: str, readers: int, *, shards_given: bool = True) -> None:
         self.shards_given = shards_given

@@ -40,7 +40,7 @@ def tests(numbers: list[Number]) -> int:
 
 @dataclass
 class Weighing:
-    """The numbers of a score, on the scales. `flaws` are what was found wrong before."""
+    """The numbers of a score, on the scales. `found` is what was found before, of flaws and others."""
 
     grid: Grid
     feature: Feature | None
@@ -49,7 +49,18 @@ class Weighing:
     period: int | None
     read: list[Ints]
     alarm: float
-    flaws: list[Finding]
+    found: list[Finding]
+    #: Some records are read more often than others, as the order's plan says.
+    uneven: bool
+
+    @property
+    def excuses(self) -> str | None:
+        """What may explain numbers that differ; None where nothing may."""
+        if not self.grid.source.shards_given:
+            return None
+        shards = "shards that move as a whole" if self.moves_shards else ""
+        streams = "streams that are dealt" if self.grid.source.layout.streams is not None else ""
+        return " and ".join(word for word in (streams, shards) if word) or None
 
     @property
     def moves_shards(self) -> bool:
@@ -58,15 +69,15 @@ class Weighing:
 
     def verdict(self) -> tuple[list[Finding], Verdict]:
         """What was found, flaws first, and the word for it."""
-        flaws = [*self._biased(), *self._ends(), *self.flaws]
-        mates = self._mates()
-        flaws += [f for f in mates if f.flaw]
+        before = [*self.found, *self._mates()]
+        flaws = [*self._biased(), *self._ends(), *(f for f in before if f.flaw)]
         shards = [n for n in self._middle() if n.name in _SHARDS and abs(n.z_perfect) > self.alarm]
         shards = [n for n in shards if n.zone != "epoch" or abs(evidence(n)) > self.alarm]
-        notes = [*self._repeats(), *self._others(shards), *(f for f in mates if not f.flaw)]
+        notes = [*self._repeats(), *self._others(shards), *(f for f in before if not f.flaw)]
         worse, better = self._mixing()
         explained: list[Number] = []
-        if self.moves_shards and worse and self.grid.source.shards_given:
+        excuses = self.excuses
+        if worse and excuses:
             worse, explained = self._unexplained(worse)
         if self.moves_shards:  # few shards also lie far apart by chance
             better = [n for n in better if not n.name.startswith(("lag ", "radius"))]
@@ -75,11 +86,7 @@ class Weighing:
         if explained:
             plain = ("likeness at lags" if n.name.startswith("lag ") else n.name.replace("_", " ") for n in explained)
             names = ", ".join(dict.fromkeys(plain))
-            notes.append(
-                Finding(
-                    f"shards that move as a whole explain what else differs: {names}", explained[0].z_perfect, False
-                )
-            )
+            notes.append(Finding(f"{excuses} explain what else differs: {names}", explained[0].z_perfect, False))
         if flaws:
             return [*flaws, *notes], "flawed"
         return notes, self._word(shards, bool(explained), bool(better))
@@ -115,7 +122,8 @@ class Weighing:
             elif z * _MIXING.get(n.name, 1) < -self.alarm:
                 better.append(n)
         drift = {n.name: n for n in self.numbers if n.name.startswith("buffer_drift")}
-        if drift and self._drifts(drift["buffer_drift"], drift["buffer_drift_model"]):
+        # The model reads every record once.
+        if drift and not self.uneven and self._drifts(drift["buffer_drift"], drift["buffer_drift_model"]):
             worse.append(drift["buffer_drift"])
         return worse, better
 
@@ -155,11 +163,7 @@ class Weighing:
     def _finding(self, n: Number, *, flaw: bool) -> Finding:
         name = f"correlation of storage places at {n.name}" if n.name.startswith("lag ") else n.name.replace("_", " ")
         z = evidence(n)
-        why = (
-            ", and shards that move as a whole do not explain it"
-            if flaw and self.moves_shards and self.grid.source.shards_given
-            else ""
-        )
+        why = f", and {self.excuses} do not explain it" if flaw and self.excuses else ""
         return Finding(
             f"{name}{_WHERE.get(n.zone, '')} is {n.value:.4g}, not {n.perfect:.4g}{why}; z = {z:.3g}", z, flaw
         )
