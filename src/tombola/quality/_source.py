@@ -77,7 +77,8 @@ class OrderSource:
             return positions
         # One of its positions, drawn anew for each epoch and seed: the first of three comes earlier than the only one.
         rng = np.random.default_rng([self.order.seed % (1 << 63), self.first_epoch + epoch])
-        return positions[starts[:-1] + rng.integers(0, times)]
+        drawn: Ints = positions[starts[:-1] + rng.integers(0, times)]
+        return drawn
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         if type(self.order).visits is Order.visits:  # the slow one reads the whole epoch
