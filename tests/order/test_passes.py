@@ -126,6 +126,15 @@ def test_far_epochs() -> None:
         order.at(0, 2**50)
 
 
+def test_epochs_of_more_passes_than_can_be_listed() -> None:
+    """Listing them would fill the memory; what a position reads is known all the same."""
+    order = Passes(2**61, Lanes(lanes=4)).over(Layout([200]), seed=1)
+    assert order.at(2**61 - 1) == order.slice(2**61 - 1, 2**61)[0]
+    for call in (lambda: order.find(3), order.visits):
+        with pytest.raises(OrderError, match="some 11529215046068470 passes"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -375,3 +375,17 @@ def test_table_without_rich_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nonsense_is_refused(subject: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         score(subject, **options)
+
+
+@pytest.mark.parametrize("lanes", [4, 16, 64])
+def test_radius_is_that_of_all_pairs_of_a_batch(lanes: int) -> None:
+    """Rows half a batch apart are in one lane when the lanes divide that: they stand for no other pair."""
+    layout = Layout.equal(256, 200)
+    order = Lanes(lanes=lanes).over(layout, seed=7)
+    batches = order.slice(0, layout.records // 64 * 64).reshape(-1, 64)
+    first, second = np.triu_indices(64, 1)
+    away = np.abs(batches[:, first] - batches[:, second]) / layout.records
+    found = score(order)
+    for chance in (0.05, 0.5, 0.95):
+        low, high = np.quantile(away, [chance - 0.02, chance + 0.02])
+        assert low < found[f"radius_{round(100 * chance)}"] < high

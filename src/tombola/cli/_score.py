@@ -17,7 +17,8 @@ from tombola.errors import InputError
 from tombola.order import Layout, Order, order_names
 from tombola.quality import Score, score
 
-_OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch")
+_OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch", "epochs")
+_EPOCHS = 16
 _VERDICTS = ("perfect", "stratified", "local", "flawed")
 
 
@@ -42,7 +43,7 @@ def add(commands: Any) -> None:
     add_import(parser)
     parser.add_argument("--seed", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epoch", type=int, help="of the order; 0 unless given")
-    parser.add_argument("--epochs", type=int, default=16, help="epochs compared with one another")
+    parser.add_argument("--epochs", type=int, help=f"of the order, compared with one another; {_EPOCHS} unless given")
     parser.add_argument("--batch-size", type=int, help="over all ranks; 64, or the order's own, unless given")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--label", metavar="FILE", help="a .npy file with one label, value or row of values per record")
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     import_modules(arguments.imports)
     layout = parse_layout(arguments.layout)
     feature = None if arguments.label is None else _load(arguments.label, "--label")
-    common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind, "epochs": arguments.epochs}
+    common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind}
     common |= {"batch_size": arguments.batch_size, "ranks": arguments.ranks}
     if arguments.ids is not None:
         taken = [name for name in _OF_ORDERS if getattr(arguments, name) not in (None, [])]
@@ -72,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         subject = _order(arguments, layout)
         common["epoch"] = arguments.epoch or 0
+        common["epochs"] = _EPOCHS if arguments.epochs is None else arguments.epochs
     try:
         result = score(subject, **common)
     except InputError as problem:

@@ -33,6 +33,9 @@ def spec_of(
     if batch_size is not None and "batch_size" in option_names(name):
         options.setdefault("batch_size", batch_size)
     given = {"lanes": lanes, "window": window}
+    for word, value in given.items():
+        if value is not None and word in options:
+            raise OrderError(f"--{word} {value} and --option {word}={options[word]} both set it; leave one of them out")
     return make_spec(
         name, **_placed(name, options, {word: value for word, value in given.items() if value is not None})
     )

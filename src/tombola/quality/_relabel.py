@@ -16,6 +16,7 @@ from tombola.order import Layout
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._perfect import Reals
+from tombola.quality._relations import apart
 from tombola.quality._result import normal_score
 
 TIMES = 12
@@ -29,6 +30,7 @@ class Relabelled:
 
     def __init__(self, read: list[Ints], layout: Layout, feature: Feature | None, size: int, seed: int) -> None:
         self.read, self.layout, self.feature, self.size = read, layout, feature, size
+        self.seed = seed
         self.rng = np.random.default_rng(seed % (1 << 63))
         self.reaches = [round(_perfect.distance_at(c, layout.records)) for c in (0.05, 0.5, 0.95)]
         records = np.concatenate(read)
@@ -74,10 +76,9 @@ class Relabelled:
         return np.split(records, np.cumsum([r.size for r in self.read])[:-1])
 
     def _numbers(self, read: list[Ints], lags: tuple[int, ...]) -> dict[str, float]:
-        size, half, m = self.size, self.size // 2, self.layout.records
+        size, m = self.size, self.layout.records
         rows = np.concatenate([r[: r.size // size * size] for r in read])
-        pairs = rows.reshape(-1, size)
-        away = np.abs(pairs[:, :half] - pairs[:, half : 2 * half])
+        away = apart(rows, size, self.seed)
         out = {f"radius_{p}": float((away <= d).mean()) for p, d in zip((5, 50, 95), self.reaches, strict=True)}
         centre, variance = (m - 1) / 2, (float(m) ** 2 - 1) / 12
         for k in lags:
