@@ -123,7 +123,7 @@ class _Judge:
             numbers[:] = [n for n in numbers if n not in biases]
         coverage = _coverage.cover(source, reading, feature, numbers, lags, period, alarm)
         found = [*coverage.findings, *_equal(shares)]
-        weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, found, uneven)
+        weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, found, uneven, source.parts())
         findings, verdict = weighing.verdict()
         tied = source.tied_rows if isinstance(source, IdsSource) else 0.0
         notes = []

@@ -16,6 +16,7 @@ from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
 READ_AT_ONCE = 1 << 20  # positions of recorded ids that are converted to 64 bits at a time
+_SHARDS_A_LANE = 2  # fewer than this, and lanes read parts of shards more than shards
 SHARDS_DRAWN_MAX = 1 << 24  # over all epochs, and over all seeds
 
 
@@ -42,6 +43,9 @@ class Source(Protocol):
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         """(size in records, first position, last position) of each stretch a shard is open for, if known cheaply."""
+
+    def parts(self) -> Layout | None:
+        """The layout with its shards cut as the lanes cut them, where lanes cut so many that shards say little."""
 
     def reseeded(self, by: int) -> Source | None:
         """The same with another seed; None when there is none."""
@@ -85,6 +89,16 @@ class OrderSource:
             return None
         v = self.order.visits(self.first_epoch + epoch)
         return v.record_stop - v.record_start, v.first, v.last
+
+    def parts(self) -> Layout | None:
+        if self.layout.filled_starts.size - 1 >= _SHARDS_A_LANE * self.lanes or self.stretches(0) is None:
+            return None
+        cuts = np.unique(np.concatenate([self.layout.starts, self.order.visits(self.first_epoch).record_start]))
+        sizes = np.diff(cuts)
+        if sizes.size == self.layout.filled_starts.size - 1:
+            return None
+        streams = self.layout.streams
+        return Layout(sizes, streams=None if streams is None else streams[self.layout.locate(cuts[:-1])[0]])
 
     def reseeded(self, by: int) -> Source | None:
         other = self.order.spec.over(self.layout, seed=self.order.seed + by)
@@ -130,6 +144,9 @@ class IdsSource:
         return None if (found < 0).any() else found
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
+        return None
+
+    def parts(self) -> Layout | None:
         return None
 
     def reseeded(self, by: int) -> Source | None:
