@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.order._checks import assert_visits_cover
 from tests.order.test_concatenation import STREAMS
 from tests.strategies import epochs, mixtures
 from tombola import _core
@@ -320,14 +321,7 @@ def test_bad_input(call, words: str) -> None:
 def test_visits_cover_what_is_read(order: Order, epoch: int) -> None:
     visits, slow = order.visits(epoch), Order.visits(order, epoch)
     records = order.slice(0, len(order), epoch)
-    covered = np.zeros(len(order), bool)
-    for lane, start, stop, first, last in zip(
-        visits.lane, visits.record_start, visits.record_stop, visits.first, visits.last, strict=True
-    ):
-        assert first % order.lanes == last % order.lanes == lane
-        mine = np.arange(first, last + 1, order.lanes)
-        covered[mine[(records[mine] >= start) & (records[mine] < stop)]] = True
-    assert covered.all()
+    assert_visits_cover(order, visits, records)
     assert np.array_equal(np.lexsort((visits.first, visits.lane)), np.arange(len(visits)))
     if order.lanes > 1 and not order.spec.base.window:  # type: ignore[attr-defined]
         assert {*zip(slow.lane, slow.shard, strict=True)} == {*zip(visits.lane, visits.shard, strict=True)}

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.order._checks import assert_visits_cover
 from tests.strategies import epochs, lane_specs, layouts, orders, seeds
 from tombola.errors import LayoutError, OrderError
 from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Sequential, make_spec, register
@@ -56,14 +57,7 @@ def test_shards_that_are_empty_for_once_keep_their_place(data, sizes: list[int],
     assert np.array_equal(order.find_all(records, epoch)[0], np.arange(len(order)))
     visits = order.visits(epoch)
     assert (visits.record_start < visits.record_stop).all()
-    covered = np.zeros(len(order), bool)
-    for lane, start, stop, first, last in zip(
-        visits.lane, visits.record_start, visits.record_stop, visits.first, visits.last, strict=True
-    ):
-        assert first % order.lanes == last % order.lanes == lane
-        mine = np.arange(first, last + 1, order.lanes)
-        covered[mine[(records[mine] >= start) & (records[mine] < stop)]] = True
-    assert covered.all()
+    assert_visits_cover(order, visits, records)
 
 
 @given(order=orders(records_max=800), epoch=epochs)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
-from tombola.cli._spec import spec_of
+from tombola.cli._spec import add_options, spec_of
 from tombola.cli._table import print_plain
 from tombola.errors import InputError
 from tombola.order import Layout, Order, order_names
@@ -28,15 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument("layout", metavar="LAYOUT", help=HELP)
     names = ", ".join(order_names())
     parser.add_argument("--order", metavar="NAME", help=f"one of {names}; lanes unless given")
-    parser.add_argument(
-        "--lanes",
-        type=int,
-        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
-    )
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
-    )
+    add_options(parser)
     parser.add_argument(
         "--ids", metavar="FILE", help="a .npy file of recorded ids, one row an epoch, to judge instead of an order"
     )

@@ -13,6 +13,19 @@ from tombola.order import OrderSpec, make_spec, option_names
 _INSIDE = {"base": "lanes", "combination": "concatenation"}
 
 
+def add_options(parser: Any) -> None:
+    """The options that `spec_of` takes."""
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
+    )
+    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
+    )
+
+
 def spec_of(
     name: str,
     texts: Sequence[str],
