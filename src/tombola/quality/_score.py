@@ -152,6 +152,7 @@ class _Judge:
             records_repeated=coverage.repeated,
             records_missing_always=coverage.missing_always,
             tied_rows=tied,
+            over_time=() if reading.opened is None else _measure.open_over_time(grid, reading.opened),
             notes=tuple(notes),
         )
 
