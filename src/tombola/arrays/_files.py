@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from tombola import _core
 from tombola._ints import THREADS, integer
-from tombola.arrays._seeds import key_of, seed_of
+from tombola.arrays._seeds import key_of
 from tombola.arrays._shuffle import permutation, shuffle
 from tombola.errors import ArrayError
+from tombola.order import seed_of
 
 _MEMORY = 1 << 30
 _MEMORY_MIN = 1 << 20

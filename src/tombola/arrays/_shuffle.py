@@ -12,9 +12,10 @@ from tombola import _core
 from tombola._ints import THREADS, Ints, integer
 from tombola.arrays import _gpu, _pov
 from tombola.arrays._pov import Options
-from tombola.arrays._seeds import key_of, seed_of
+from tombola.arrays._seeds import key_of
 from tombola.arrays._views import Rows, as_array, check_unison, is_on_gpu, is_torch, rows_of
 from tombola.errors import ArrayError
+from tombola.order import seed_of
 
 METHODS = ("exact", "exact_gpu1", "pov")
 _THREADS_MAX = 1024

@@ -39,7 +39,9 @@ class Shuffle(Step):
         if buffer_size is None and buffer_bytes is None:
             raise InputError("a shuffle needs a buffer_size in records, or buffer_bytes")
         self.buffer_size = None if buffer_size is None else integer(buffer_size, "buffer_size", 1, 2**40, InputError)
-        self.buffer_bytes = None if buffer_bytes is None else integer(buffer_bytes, "buffer_bytes", 1, 2**60, InputError)
+        self.buffer_bytes = (
+            None if buffer_bytes is None else integer(buffer_bytes, "buffer_bytes", 1, 2**60, InputError)
+        )
         self.seed = check_seed(seed)
         self.initial = None if initial is None else integer(initial, "initial", 1, self.buffer_size, InputError)
         self.input_shards = integer(input_shards, "input_shards", 1, 2**20, InputError)
@@ -148,7 +150,8 @@ def _live_marks(steps: list[int], ordinals: Ints) -> list[int]:
     """Which marks have a record in the buffer before the next one."""
     if not steps or not ordinals.size:
         return []
-    return np.unique(np.searchsorted(np.array(steps), ordinals, side="right") - 1).tolist()
+    found: list[int] = np.unique(np.searchsorted(np.array(steps), ordinals, side="right") - 1).tolist()
+    return found
 
 
 def pack_numbers(numbers: Ints) -> list[Any]:
@@ -168,7 +171,8 @@ def unpack_numbers(packed: Sequence[Any]) -> Ints:
     least, width, text = packed
     if width not in (4, 8):
         raise StateError(f"the state of a shuffle is damaged: numbers of {width} bytes")
-    return np.frombuffer(base64.b64decode(text), f"<u{width}").astype(np.int64) + least
+    numbers: Ints = np.frombuffer(base64.b64decode(text), f"<u{width}").astype(np.int64) + least
+    return numbers
 
 
 def size_in_bytes(record: Any) -> int:

@@ -87,7 +87,7 @@ class Step:
     [2, 5, 8]
     """
 
-    #: Its records depend on all of its input in one order: it runs undivided in every reader, and what it gives is dealt.
+    #: Its records depend on all of its input in one order: it runs undivided in every reader; what it gives is dealt.
     whole: ClassVar[bool] = False
     #: It draws random numbers: `self.key` gives it a stream of its own in each reader, epoch and pass.
     seeded: ClassVar[bool] = False
@@ -322,7 +322,12 @@ class Run:
 
     def close(self) -> None:
         """End the threads and processes of every step."""
-        self._end_iterator()
+        try:
+            self._end_iterator()
+        except ValueError:
+            # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
+            # thread has been told to end, and the iterator ends with it.
+            pass
         self.step.close()
         for run in self.inputs:
             run.close()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Generic, Protocol, TypeVar
 
-from tombola.errors import StreamError
 from tombola._threads import start
+from tombola.errors import StreamError
 
 # How long a wait lasts before it looks round: only a net under the wake-ups.
 _LOOK_SECONDS = 1.0

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tombola._hands import Hands
 from tombola._ints import THREADS, Ints, integer
 from tombola.errors import InputError, MapError, StreamError
 from tombola.plan import Cursor
 from tombola.stream._batch import Batch
-from tombola._hands import Hands
 
 if TYPE_CHECKING:
     from tombola.stream._stream import Batches, Stream

@@ -12,12 +12,12 @@ from contextlib import suppress
 
 import numpy as np
 
+from tombola._hands import Hands
 from tombola._ints import THREADS, Ints
 from tombola.errors import DataError, StreamError, TombolaError
 from tombola.formats import Shard
 from tombola.plan import Plan
 from tombola.stream._dataset import Dataset
-from tombola._hands import Hands
 from tombola.stream._options import Reading
 from tombola.stream._stats import Counters
 
