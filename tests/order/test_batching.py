@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.order.test_concatenation import STREAMS
+from tests.order.test_concatenation import SCORED, STREAMS
 from tests.strategies import batchings, whole_batch
 from tombola.errors import CursorError, OrderError, PlanError
 from tombola.order import (
@@ -37,6 +37,7 @@ from tombola.testing import OrderTests
 class BatchingTests(OrderTests):
     layouts = STREAMS
     large: ClassVar = Layout(np.full(999, 10**9), streams=np.arange(999) % 3)
+    scored: ClassVar = SCORED
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         return np.bincount(slow_batching(order, epoch), minlength=order.layout.records)

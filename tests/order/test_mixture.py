@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.order._checks import assert_visits_cover
-from tests.order.test_concatenation import STREAMS
+from tests.order.test_concatenation import SCORED, STREAMS
 from tests.strategies import epochs, mixtures
 from tombola import _core
 from tombola.errors import OrderError
@@ -24,6 +24,7 @@ from tombola.testing import OrderTests
 class MixtureTests(OrderTests):
     layouts = STREAMS
     large: ClassVar = Layout(np.full(999, 10**9), streams=np.arange(999) % 3)
+    scored: ClassVar = SCORED
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         return np.bincount(slow_mixture(order, epoch), minlength=order.layout.records)
@@ -41,6 +42,7 @@ class TestWeightsThatChange(MixtureTests):
 
 class TestEpochsOfAnyLength(MixtureTests):
     spec = Mixture((1, 2, 1), epoch_records=47, base=Lanes(lanes=2, window=2, homes="fresh"))
+    scored = None  # too short
     visits_sharp = False
 
 
@@ -50,6 +52,7 @@ class TestOfGlobalShuffles(MixtureTests):
 
 class TestOfStoredOrder(MixtureTests):
     spec = Mixture((101, 57, 23), base=Sequential())
+    scored = None  # no shuffle
 
 
 @settings(max_examples=60)

@@ -22,10 +22,16 @@ class PassesTests(OrderTests):
     """Every record comes as often as the passes that the epoch cuts through say."""
 
     large: ClassVar = Layout.equal(1000, 10**9)
+    scored: ClassVar = None  # most epochs here are of a few records
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         base = order.spec.base.over(order.layout, seed=order.seed)  # type: ignore[attr-defined]
         return np.bincount(slow_passes(base, len(order), epoch), minlength=order.layout.records)
+
+
+class TestHalfEpochs(PassesTests):
+    spec = Passes(1600, Lanes(lanes=4))
+    scored: ClassVar = Layout.equal(64, 50)
 
 
 class TestShortEpochs(PassesTests):
