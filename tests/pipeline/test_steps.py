@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tests.pipeline._functions import double, odd, pairs, slow_double, twice_the_batch
 from tombola.pipeline import Pipeline, Shuffle, Source, Step
 from tombola.testing import StepTests
-from tests.pipeline._functions import double, odd, pairs, slow_double, twice_the_batch
 
 
 class TestShuffle(StepTests):

@@ -5,7 +5,7 @@
 [10, 30, 50]
 """
 
-from tombola.pipeline._pipeline import Pipeline, Reading
+from tombola.pipeline._pipeline import Pipeline
 from tombola.pipeline._shuffle import Shuffle
 from tombola.pipeline._slow import SlowShuffleBuffer
 from tombola.pipeline._sources import Source
@@ -16,7 +16,6 @@ __all__ = [
     "Context",
     "Node",
     "Pipeline",
-    "Reading",
     "Run",
     "Shuffle",
     "SlowShuffleBuffer",

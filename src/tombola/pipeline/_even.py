@@ -9,6 +9,7 @@ from typing import Any
 from tombola._ints import integer
 from tombola.errors import InputError, StreamError
 
+Even = bool | int
 _END = object()
 _FAILED, _ENDED, _GOES_ON = -1, 0, 1
 

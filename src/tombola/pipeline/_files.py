@@ -136,11 +136,16 @@ class Lines(Iterator[Any]):
         self._path = path
         self._encoding = encoding
         self._file = _opened(path)
-        self._offset = _skipped(self._file, offset, path)  # of the first line that was not counted
+        self._offset = offset  # of the first line that was not counted
         self._lines: list[bytes] = []
         self._ahead: Iterator[bytes] = iter(())
         self._counted = 0  # of `_lines`, in `_offset`
         self._records = self._read()
+        try:
+            _skip(self._file, offset, path)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __next__(self) -> Any:
         return next(self._records)
@@ -268,11 +273,11 @@ def _opened(path: str) -> IO[bytes]:
     return file if packed is None else unpacked(file, packed)
 
 
-def _skipped(file: IO[bytes], offset: int, path: str) -> int:
+def _skip(file: IO[bytes], offset: int, path: str) -> None:
     """Goes to an offset, which of what is compressed means reading up to it."""
     if offset and _ending(path) not in _PACKED:
         file.seek(offset)
-        return offset
+        return
     left = offset
     while left:
         data = file.read(min(left, _BLOCK_BYTES))
@@ -281,7 +286,6 @@ def _skipped(file: IO[bytes], offset: int, path: str) -> int:
                 break
             raise DataError(f"{path} ends before byte {offset}, where a state goes on: it has become shorter", uri=path)
         left -= len(data)
-    return offset
 
 
 _FORMS: dict[str, Callable[[str, str, int], Lines]] = {"text": _Text, "jsonl": _Json, "csv": _Csv}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from tombola._ints import integer
@@ -12,11 +12,12 @@ from tombola.errors import InputError, WorldError
 from tombola.order import seed_of
 from tombola.pipeline._combine import Concatenate, Interleave, Stop, Zip, check_inputs
 from tombola.pipeline._convert import Convert, Format
-from tombola.pipeline._even import Count, check_even, check_group, counted, together
+from tombola.pipeline._even import Even, check_even, check_group
 from tombola.pipeline._files import FromFiles, Reader
 from tombola.pipeline._foreign import check_huggingface, check_stream, check_torch
 from tombola.pipeline._map import MapMany, Prefetch
-from tombola.pipeline._share import Share, lengths_of, records_given, records_left
+from tombola.pipeline._reading import Dealing, Reading
+from tombola.pipeline._share import lengths_of
 from tombola.pipeline._shuffle import Keep, Shuffle
 from tombola.pipeline._sources import check_generator, source_of
 from tombola.pipeline._state import check_state, state_head
@@ -25,17 +26,6 @@ from tombola.pipeline._steps import Batch, Filter, Flatten, Map, Pack, Repeat, S
 from tombola.plan import World
 
 State = Mapping[str, Any]
-Even = bool | int
-
-
-@dataclass(frozen=True)
-class _Dealing:
-    """Who reads how much: the same for the whole chain."""
-
-    readers: int | None = None
-    world: World | None = None
-    even: Even = False
-    group: Any = None
 
 
 class Pipeline:
@@ -68,7 +58,7 @@ class Pipeline:
             )
         self._set(Node(source, tuple(one._node for one in inputs)), _dealing_of(inputs))
 
-    def _set(self, node: Node, dealing: _Dealing) -> None:
+    def _set(self, node: Node, dealing: Dealing) -> None:
         self._node = node
         self._dealing = dealing
         self._epoch = 0  # of the next iteration
@@ -79,7 +69,7 @@ class Pipeline:
     def _over(self, step: Step) -> Pipeline:
         return self._with(Node(step, (self._node,)), self._dealing)
 
-    def _with(self, node: Node, dealing: _Dealing) -> Pipeline:
+    def _with(self, node: Node, dealing: Dealing) -> Pipeline:
         made = object.__new__(type(self))
         made._set(node, dealing)
         return made
@@ -378,14 +368,13 @@ class Pipeline:
 
     # ---- reading
 
-    def __iter__(self) -> Reading:
+    def __iter__(self) -> Iterator[Any]:
         consumer = self._consumer()
         self._readers = self._readers or consumer[1]
-        if self._reading is not None:
+        if self._reading is not None and self._reading.begun:
             self._epoch, self._loaded = self._reading.epoch + 1, None
-        reading = Reading(self._node, self._dealing, consumer, self._readers, self._epoch, self._loaded)
-        self._reading = reading
-        return reading
+        self._reading = Reading(self._node, self._dealing, consumer, self._readers, self._epoch, self._loaded)
+        return self._reading.records()
 
     def _consumer(self) -> tuple[int, int]:
         """Which of how many consumers this is."""
@@ -441,7 +430,9 @@ class Pipeline:
 
     def __getstate__(self) -> dict[str, Any]:
         # In another process an iteration begins where the next one would here.
-        epoch = self._epoch if self._reading is None else self._reading.epoch + 1
+        epoch = self._epoch
+        if self._reading is not None and self._reading.begun:
+            epoch = self._reading.epoch + 1
         return {**self.__dict__, "_reading": None, "_epoch": epoch}
 
     def describe(self) -> list[Any]:
@@ -452,100 +443,14 @@ class Pipeline:
         return f"<Pipeline {' → '.join(map(str, self.describe()))}>"
 
 
-class Reading(Iterator[Any]):
-    """An epoch of a pipeline being read by one consumer. Made by iterating over a `Pipeline`."""
-
-    def __init__(
-        self, node: Node, dealing: _Dealing, consumer: tuple[int, int], readers: int, epoch: int, loaded: State | None
-    ) -> None:
-        self.epoch = epoch
-        self.readers = readers
-        self._node = node
-        self._dealing = dealing
-        self._consumer = consumer
-        self._done = False
-        self._share = Share(node, epoch, readers, *consumer)
-        self._parts = None if loaded is None else loaded["parts"]
-        if self._parts is not None:
-            self._share.load(self._parts)
-        self._count = None if dealing.even is False else Count(self._agreed(loaded))
-        self._records = self._read()
-
-    def _agreed(self, loaded: State | None) -> int:
-        """How many records each consumer has to come."""
-        if loaded is not None and loaded["parts"] is not None and not loaded["merged"] and loaded["left"] is not None:
-            return int(loaded["left"])
-        count = self._consumer[1]
-        given = records_given(self._parts)
-        if self._dealing.even is not True:
-            # What others had given out before the world changed counts for all.
-            return max(0, (int(self._dealing.even) * count - given) // count)
-        lengths = lengths_of(self._node, self.epoch, self.readers)
-        if lengths is None:
-            raise InputError(
-                f"even=True, but how many records come out of {self._node.describe()[-1]} is not known before they are "
-                f"read: give the lengths of the source, even=COUNT if you know how many each rank and worker can give, "
-                f"or group=, a process group of torch"
-            )
-        return min(records_left(self._parts, lengths, one, count) for one in range(count))
-
-    def _read(self) -> Iterator[Any]:
-        given = False
-        try:
-            for record in self._all():
-                given = True
-                yield record
-        finally:
-            self._share.close()
-        if self._parts is not None and not given and self._consumer[1] == 1:
-            # The state was taken after the last record, before anyone could know that it was the last.
-            self._begin_next()
-            try:
-                yield from self._all()
-            finally:
-                self._share.close()
-        self._done = True
-
-    def _all(self) -> Iterator[Any]:
-        records = iter(self._share)
-        if self._dealing.group is not None:
-            return together(records, self._dealing.group)
-        return records if self._count is None else counted(records, self._count)
-
-    def _begin_next(self) -> None:
-        self.epoch += 1
-        self._parts = None
-        self._share = Share(self._node, self.epoch, self.readers, *self._consumer)
-        if self._count is not None:
-            self._count = Count(self._agreed(None))
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._records
-
-    def __next__(self) -> Any:
-        return next(self._records)
-
-    def state(self) -> dict[str, Any]:
-        """The place after the last record that came out."""
-        if self._done and self._consumer[1] == 1:
-            return state_head(self._node, self.epoch + 1, self.readers)
-        return {
-            **state_head(self._node, self.epoch, self.readers),
-            "consumer": list(self._consumer),
-            "left": None if self._count is None else self._count.left,
-            "done": self._done,
-            "parts": self._share.parts(),
-        }
-
-
-def _dealing_of(inputs: Sequence[Pipeline]) -> _Dealing:
+def _dealing_of(inputs: Sequence[Pipeline]) -> Dealing:
     dealings = {repr(one._dealing): one._dealing for one in inputs}
     if len(dealings) > 1:
         raise InputError(
             "the pipelines to combine are dealt out in different ways; call split_by_node and with_readers on what "
             "comes of them instead"
         )
-    return next(iter(dealings.values()), _Dealing())
+    return next(iter(dealings.values()), Dealing())
 
 
 def _checked(pipelines: Sequence[Pipeline], weights: Sequence[float] | None) -> list[Pipeline]:

@@ -280,8 +280,7 @@ class FromIterator(Source):
         return super().state()
 
     def close(self) -> None:
-        # It is the user's: what has not been read is still theirs to read.
-        self._open = []
+        """Leaves the iterator open: it is the user's, and what has not been read is still theirs to read."""
 
     def describe(self) -> str:
         return f"from_iterable({type(self._records).__qualname__}, goes_on={self.goes_on})"

@@ -94,8 +94,11 @@ def merge_states(states: Iterable[State]) -> dict[str, Any]:
     begun = [one for one in found if one["parts"] is not None]
     if not begun:
         return first
-    if len(begun) < len(found):
-        raise StateError("the states are not of one moment: some are of the beginning of the epoch, others not")
+    merged = [one for one in found if one["merged"]]
+    if len(merged) == len(found) and all(one["parts"] == first["parts"] for one in found):
+        return first  # loaded, and nothing read since
+    if len(begun) < len(found) or merged:
+        raise StateError("the states are not of one moment: some ranks or workers have begun to read, others have not")
     head = {**first, "consumer": None, "left": None, "done": False, "merged": True, "parts": None}
     if all(one["done"] for one in found):
         return {**head, "epoch": first["epoch"] + 1, "merged": False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -134,7 +135,11 @@ class Step:
 
     def describe(self) -> str:
         """Its name and options, as states compare them."""
-        words = [f"{name}={describe_value(value)}" for name, value in vars(self).items() if not name.startswith("_")]
+        words = [
+            f"{name}={describe_value(value)}"
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name not in _AT_WORK
+        ]
         return f"{type(self).__name__}({', '.join(words)})"
 
     @property
@@ -152,6 +157,10 @@ class Step:
         context = self.context
         words = context.words()
         return derive_key(seed, f"pipeline/{purpose}", self.level, *words, context.reader, context.readers)
+
+
+#: Attributes that are no options.
+_AT_WORK = {"inputs", "context", "level", "replayable", "seeks"}
 
 
 def describe_value(value: Any) -> str:
@@ -300,6 +309,7 @@ class Run:
     def load(self, state: State) -> None:
         """Go on from a state of the same chain."""
         self._end_iterator()
+        self.step.close()
         if self._bare:
             self.inputs[0].load(state)
             self.step.begin()
@@ -322,12 +332,10 @@ class Run:
 
     def close(self) -> None:
         """End the threads and processes of every step."""
-        try:
+        # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
+        # thread has been told to end, and the iterator ends with it.
+        with suppress(ValueError):
             self._end_iterator()
-        except ValueError:
-            # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
-            # thread has been told to end, and the iterator ends with it.
-            pass
         self.step.close()
         for run in self.inputs:
             run.close()

@@ -6,7 +6,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 from tombola.errors import InputError
@@ -69,23 +69,24 @@ class StepTests:
 
     def test_resume_is_exact_at_every_record(self) -> None:
         """What came before a cut and what comes after a resume are the whole."""
-        for chain in range(len(self.chains())):
-            whole = plain(self.chains()[chain])
+        for number in range(len(self.chains())):
+            whole = plain(self.chains()[number])
             for cut in range(len(whole) + 1):
-                head, state = _run(self.chains()[chain], cut)
-                again = self.chains()[chain]
+                head, state = _run(self.chains()[number], cut)
+                again = self.chains()[number]
                 again.load_state_dict(state)
                 rest = plain(again) if cut < len(whole) else []
                 self._check(head + rest, whole, f"{again!r} cut after {cut} of {len(whole)} records")
 
     def test_resume_after_a_resume(self) -> None:
         """A state of a run that was itself resumed is as good as the first."""
-        for chain in range(len(self.chains())):
-            whole = plain(self.chains()[chain])
+        for number in range(len(self.chains())):
+            whole = plain(self.chains()[number])
             for cut in range(0, len(whole), 3):
-                state, got = None, []
+                got: list[Any] = []
+                state = None
                 while len(got) < len(whole):
-                    again = self.chains()[chain]
+                    again = self.chains()[number]
                     if state is not None:
                         again.load_state_dict(state)
                     more, state = _run(again, min(cut + 1, len(whole) - len(got)))
@@ -94,14 +95,14 @@ class StepTests:
 
     def test_a_state_holds_at_the_time_it_was_taken(self) -> None:
         """Going on does not change a state that was taken before."""
-        for chain in self.chains():
-            reading = iter(chain)
+        for one in self.chains():
+            reading = iter(one)
             taken = []
             for _ in reading:
-                state = chain.state_dict()
+                state = one.state_dict()
                 taken.append((state, json.dumps(state)))
             for state, text in taken:
-                assert json.dumps(state) == text, f"{chain!r} changed a state after it was given"
+                assert json.dumps(state) == text, f"{one!r} changed a state after it was given"
 
     def test_the_end_of_an_epoch_is_the_start_of_the_next(self) -> None:
         """A state of the end goes on with the next epoch."""
@@ -112,36 +113,36 @@ class StepTests:
 
     def test_it_can_be_sent_to_another_process(self) -> None:
         """A pickled copy does the same."""
-        for chain in self.chains():
-            copy = pickle.loads(pickle.dumps(chain))
-            self._check(list(chain), list(copy), "a pickled copy differs")
+        for one in self.chains():
+            copy = pickle.loads(pickle.dumps(one))
+            self._check(list(one), list(copy), "a pickled copy differs")
 
     def test_any_world_reads_the_same(self) -> None:
         """Ranks, before and after a resume with another number of them, read together what one would."""
         for ranks, later in self.worlds:
-            for chain in range(len(self.chains())):
-                whole = plain(self.chains()[chain].with_readers(ranks))
+            for number in range(len(self.chains())):
+                whole = plain(self.chains()[number].with_readers(ranks))
                 for cut in (0, 1, 2, 5):
-                    self._check_world(chain, whole, ranks, later, cut)
+                    self._check_world(number, whole, ranks, later, cut)
 
     # ---- helpers
 
-    def _check_world(self, chain: int, whole: list[Any], ranks: int, later: int, cut: int) -> None:
+    def _check_world(self, number: int, whole: list[Any], ranks: int, later: int, cut: int) -> None:
         given: list[Any] = []
         states = []
         for rank in range(ranks):
-            one = self.chains()[chain].with_readers(ranks).split_by_node(rank, ranks)
+            one = self.chains()[number].with_readers(ranks).split_by_node(rank, ranks)
             head, state = _run(one, cut)
             given += head
             states.append(state)
-        said = f"{self.chains()[chain]!r} on {ranks} ranks, {cut} records each, then on {later} ranks"
+        said = f"{self.chains()[number]!r} on {ranks} ranks, {cut} records each, then on {later} ranks"
         merged = json.loads(json.dumps(merge_states(states)))
         rest = []
         for rank in range(later):
-            one = self.chains()[chain].split_by_node(rank, later)
+            one = self.chains()[number].split_by_node(rank, later)
             one.load_state_dict(merged)
             rest.append(plain(one) if len(given) < len(whole) else [])
-        found, planned = Counter(map(repr, given + sum(rest, []))), Counter(map(repr, whole))
+        found, planned = Counter(map(repr, chain.from_iterable([given, *rest]))), Counter(map(repr, whole))
         assert found == planned, f"{said}: lost {planned - found}, twice or new {found - planned}"
         if self.ordered:
             for one_rest in rest:
