@@ -167,35 +167,116 @@ class ShuffleBuffer {
   bool done_ = false, busy_ = false;
 };
 
-PyObject* buffer_next(PyObject* self) { return nb::inst_ptr<ShuffleBuffer>(self)->next(); }
+// An iterator that counts.
+class Counted {
+ public:
+  Counted(nb::object source, std::int64_t count) : source_(nb::steal(PyObject_GetIter(source.ptr()))), count_(count) {
+    if (!source_.is_valid()) throw nb::python_error();
+  }
 
-PyObject* buffer_iter(PyObject* self) {
+  PyObject* next() {
+    PyObject* record = PyIter_Next(source_.ptr());
+    if (record != nullptr) ++count_;
+    return record;
+  }
+
+  std::int64_t count() const { return count_; }
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(source_.ptr());
+    return 0;
+  }
+
+  void clear() { source_.reset(); }
+
+ private:
+  nb::object source_;
+  std::int64_t count_;
+};
+
+// A function over the records of an iterator. Where the function fails or returns None, `failed` is the record.
+class Mapped {
+ public:
+  Mapped(nb::object source, nb::object function)
+      : source_(nb::steal(PyObject_GetIter(source.ptr()))), function_(std::move(function)) {
+    if (!source_.is_valid()) throw nb::python_error();
+  }
+
+  PyObject* next() {
+    nb::object record = nb::steal(PyIter_Next(source_.ptr()));
+    if (!record.is_valid()) return nullptr;
+    nb::object out = nb::steal(PyObject_CallFunctionObjArgs(function_.ptr(), record.ptr(), nullptr));
+    if (out.is_valid() && !out.is_none()) {
+      ++count_;
+      return out.release().ptr();
+    }
+    if (out.is_valid()) PyErr_SetString(PyExc_ValueError, "it returned None");
+    failed_ = nb::make_tuple(count_, record, out.is_valid());
+    return nullptr;
+  }
+
+  nb::object failed() const { return failed_; }
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(source_.ptr());
+    Py_VISIT(function_.ptr());
+    Py_VISIT(failed_.ptr());
+    return 0;
+  }
+
+  void clear() {
+    source_.reset();
+    function_.reset();
+    failed_.reset();
+  }
+
+ private:
+  nb::object source_, function_, failed_ = nb::none();
+  std::int64_t count_ = 0;
+};
+
+template <class T>
+PyObject* next_of(PyObject* self) {
+  return nb::inst_ptr<T>(self)->next();
+}
+
+PyObject* iter_of(PyObject* self) {
   Py_INCREF(self);
   return self;
 }
 
-int buffer_traverse(PyObject* self, visitproc visit, void* arg) {
+template <class T>
+int traverse_of(PyObject* self, visitproc visit, void* arg) {
 #if PY_VERSION_HEX >= 0x03090000
   Py_VISIT(Py_TYPE(self));
 #endif
-  return nb::inst_ready(self) ? nb::inst_ptr<ShuffleBuffer>(self)->traverse(visit, arg) : 0;
+  return nb::inst_ready(self) ? nb::inst_ptr<T>(self)->traverse(visit, arg) : 0;
 }
 
-int buffer_clear(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<ShuffleBuffer>(self)->clear();
+template <class T>
+int clear_of(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<T>(self)->clear();
   return 0;
 }
 
-PyType_Slot kSlots[] = {{Py_tp_iter, reinterpret_cast<void*>(&buffer_iter)},
-                        {Py_tp_iternext, reinterpret_cast<void*>(&buffer_next)},
-                        {Py_tp_traverse, reinterpret_cast<void*>(&buffer_traverse)},
-                        {Py_tp_clear, reinterpret_cast<void*>(&buffer_clear)},
+template <class T>
+PyType_Slot kSlots[] = {{Py_tp_iter, reinterpret_cast<void*>(&iter_of)},
+                        {Py_tp_iternext, reinterpret_cast<void*>(&next_of<T>)},
+                        {Py_tp_traverse, reinterpret_cast<void*>(&traverse_of<T>)},
+                        {Py_tp_clear, reinterpret_cast<void*>(&clear_of<T>)},
                         {0, nullptr}};
 
 }  // namespace
 
 void bind_pipeline(nb::module_& m) {
-  nb::class_<ShuffleBuffer>(m, "ShuffleBuffer", nb::type_slots(kSlots),
+  nb::class_<Counted>(m, "Counted", nb::type_slots(kSlots<Counted>), "The records of an iterator, counted.")
+      .def(nb::init<nb::object, std::int64_t>(), "source"_a, "count"_a)
+      .def_prop_ro("count", &Counted::count, "How many came out, from the count that was given on.");
+  nb::class_<Mapped>(m, "Mapped", nb::type_slots(kSlots<Mapped>), "A function over the records of an iterator.")
+      .def(nb::init<nb::object, nb::object>(), "source"_a, "function"_a)
+      .def_prop_ro("failed", &Mapped::failed, nb::sig("def failed(self) -> tuple[int, Any, bool] | None"),
+                   "Where the function failed: the number of the record, the record, and whether it returned None.");
+  nb::class_<ShuffleBuffer>(m, "ShuffleBuffer", nb::type_slots(kSlots<ShuffleBuffer>),
                             "Records of an iterator, in an order shuffled within a buffer. Bounds of 0 are none.")
       .def(nb::init<nb::object, std::uint64_t, std::int64_t, std::int64_t, std::int64_t, nb::object, nb::object>(),
            "source"_a, "key"_a, "records_max"_a, "bytes_max"_a, "initial"_a, "size_of"_a.none(), "mark"_a.none())

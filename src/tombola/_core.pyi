@@ -278,6 +278,38 @@ def pov_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]],
 def exact_permutation(out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
     """out[i] becomes the row that comes to place i."""
 
+class Counted:
+    """The records of an iterator, counted."""
+
+    def __iter__(self, /):
+        """Implement iter(self)."""
+
+    def __next__(self, /):
+        """Implement next(self)."""
+
+    def __init__(self, source: object, count: int) -> None: ...
+
+    @property
+    def count(self) -> int:
+        """How many came out, from the count that was given on."""
+
+class Mapped:
+    """A function over the records of an iterator."""
+
+    def __iter__(self, /):
+        """Implement iter(self)."""
+
+    def __next__(self, /):
+        """Implement next(self)."""
+
+    def __init__(self, source: object, function: object) -> None: ...
+
+    @property
+    def failed(self) -> tuple[int, Any, bool] | None:
+        """
+        Where the function failed: the number of the record, the record, and whether it returned None.
+        """
+
 class ShuffleBuffer:
     """
     Records of an iterator, in an order shuffled within a buffer. Bounds of 0 are none.

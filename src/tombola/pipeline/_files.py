@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import functools
 import glob
 import importlib
 import json
@@ -18,21 +19,20 @@ from tombola.pipeline._sources import Source, passed
 from tombola.pipeline._step import State, describe_value
 
 Reader = Callable[[str], Iterable[Any]]
-_BLOCK_BYTES = 1 << 18
+# The first block of a file is small: a resume begins at many places and reads a few lines at each.
+_FIRST_BYTES, _BLOCK_BYTES = 1 << 14, 1 << 18
 _PACKED = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zstd", "zstd": "zstd"}
 _BOM = codecs.BOM_UTF8
 
 
+@functools.cache
 def _json_loads() -> Callable[[bytes], Any]:
+    """msgspec reads JSON about five times as fast. What it refuses, NaN for one, is read by the standard library."""
     try:
         fast: Callable[[bytes], Any] = importlib.import_module("msgspec").json.decode
     except ImportError:
         return json.loads
     return fast
-
-
-# msgspec reads JSON about five times as fast. What it refuses, NaN for one, is read by the standard library.
-_loads = _json_loads()
 
 
 class FromFiles(Source):
@@ -160,13 +160,14 @@ class Lines(Iterator[Any]):
 
     def _blocks(self) -> Iterator[Iterator[bytes]]:
         """Some lines at a time."""
-        rest = b""
+        rest, size = b"", _FIRST_BYTES
         if not self._offset and codecs.lookup(self._encoding).name == "utf-8":
             rest = self._file.read(len(_BOM))
             if rest == _BOM:
                 rest, self._offset = b"", len(_BOM)
         while True:
-            block = self._file.read(_BLOCK_BYTES)
+            block = self._file.read(size)
+            size = min(2 * size, _BLOCK_BYTES)
             lines = (rest + block).split(b"\n")
             rest = lines.pop()
             if not block and rest:
@@ -212,7 +213,7 @@ class _Json(Lines):
     def _read(self) -> Iterator[Any]:
         if codecs.lookup(self._encoding).name != "utf-8":
             raise InputError(f"{self._path}: JSON Lines are UTF-8; encoding is {self._encoding!r}")
-        loads = _loads
+        loads = _json_loads()
         for block in self._blocks():
             while True:
                 try:

@@ -13,6 +13,8 @@ from tombola.pipeline._state import state_head
 from tombola.pipeline._step import Node
 from tombola.plan import World
 
+_END = object()
+
 
 @dataclass(frozen=True)
 class Dealing:
@@ -57,12 +59,15 @@ class Reading:
     def records(self) -> Iterator[Any]:
         """The records, once. Not kept here: when whoever reads lets go of them, files are closed and threads end."""
         self.begun = True
-        given = False
         try:
-            for record in self._epoch_records():
-                given = True
-                yield record
-            if self._loaded is not None and not given and self._consumer[1] == 1:
+            records = self._epoch_records()
+            resumed = self._loaded is not None and self._consumer[1] == 1
+            first = next(records, _END) if resumed else _END
+            if first is not _END:
+                resumed = False
+                yield first
+            yield from records
+            if resumed:
                 # The state was taken after the last record, before anyone could know that it was the last.
                 self._close()
                 self.epoch, self._loaded = self.epoch + 1, None

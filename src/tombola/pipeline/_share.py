@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import Any
 
+from tombola import _core
 from tombola.errors import StateError
 from tombola.pipeline._step import Context, Deal, Node, Run
 
@@ -29,7 +30,7 @@ class Line:
         How many records have come out of the chain.
     """
 
-    __slots__ = ("beyond", "ended", "first", "pulled", "reader", "run", "stride", "upto")
+    __slots__ = ("beyond", "ended", "first", "pulled", "reader", "run", "stride", "upto", "whole")
 
     def __init__(self, node: Node, epoch: int, reader: int, readers: int, first: int, stride: int) -> None:
         self.reader = reader
@@ -39,6 +40,8 @@ class Line:
         self.beyond: frozenset[int] = frozenset()
         self.pulled = 0
         self.ended = False
+        #: Where all records of the reader are given out as they come.
+        self.whole: _core.Counted | None = None
         self.run = Run(node, reader_context(reader, readers, epoch))
 
     def take(self) -> Any:
@@ -67,6 +70,8 @@ class Line:
 
     def part(self) -> dict[str, Any]:
         """The state."""
+        if self.whole is not None:
+            self.upto = self.pulled = self.whole.count
         return {
             "reader": self.reader,
             "own": [self.stride, self.first],
@@ -149,10 +154,8 @@ class Share:
 
     def _whole(self, line: Line) -> Iterator[Any]:
         """The fast way of the common case: all records of one reader."""
-        for record in line.run.iterator:
-            line.upto += 1
-            line.pulled = line.upto
-            yield record
+        line.whole = _core.Counted(line.run.iterator, line.upto)
+        yield from line.whole
         line.ended = True
 
     def _by_turns(self, live: list[Line]) -> Iterator[Any]:

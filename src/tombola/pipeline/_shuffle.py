@@ -184,7 +184,7 @@ def size_in_bytes(record: Any) -> int:
     depends on it.
 
     >>> size_in_bytes({"image": np.zeros((8, 8), np.float32), "label": 3}), size_in_bytes("text")
-    (696, 60)
+    (656, 60)
     """
     total, todo = 0, [record]
     while todo:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tombola import _core
 from tombola._ints import integer
 from tombola.errors import DataError, InputError, StateError, TombolaError
 from tombola.order import Permutation
@@ -85,17 +86,14 @@ class Source(Step):
 
     def _one(self, slot: _Shard, number: int, stride: int) -> Iterator[Any]:
         """The rest of the only open shard."""
-        records = slot.records
+        counted = slot.counted
         mine = (number - slot.shard) % stride
         try:
             if stride == 1:
-                for record in records:
-                    slot.count += 1
-                    yield record
+                yield from counted
             else:
-                for record in records:
-                    slot.count += 1
-                    if (slot.count - 1) % stride == mine:
+                for record in counted:
+                    if (counted.count - 1) % stride == mine:
                         yield record
         except TombolaError:
             raise
@@ -117,14 +115,13 @@ class Source(Step):
     def _next_of(self, slot: _Shard, mine: int, stride: int) -> Any:
         while True:
             try:
-                record = next(slot.records, _END)
+                record = next(slot.counted, _END)
             except TombolaError:
                 raise
             except Exception as error:
                 raise self._failed(slot.shard, slot.count, error) from error
             if record is _END:
                 return record
-            slot.count += 1
             if (slot.count - 1) % stride == mine:
                 return record
 
@@ -166,13 +163,18 @@ _END = object()
 class _Shard:
     """A shard that is being read."""
 
-    __slots__ = ("count", "rank", "records", "shard")
+    __slots__ = ("counted", "rank", "records", "shard")
 
     def __init__(self, rank: int, shard: int, count: int, records: Iterator[Any]) -> None:
         self.rank = rank
         self.shard = shard
-        self.count = count
         self.records = records
+        self.counted = _core.Counted(records, count)
+
+    @property
+    def count(self) -> int:
+        """How many records were read from it."""
+        return self.counted.count
 
 
 def _close(records: Iterator[Any]) -> None:

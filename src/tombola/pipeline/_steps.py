@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from tombola import _core
 from tombola._ints import integer
 from tombola.errors import InputError, MapError
 from tombola.pipeline._step import Context, Deal, State, Step, describe_value
@@ -49,15 +51,16 @@ class Map(Step):
         self._function = check_function(function, "map")
 
     def iterate(self) -> Iterator[Any]:
-        function = self._function
-        for number, record in enumerate(self.source):
-            try:
-                out = function(record)
-            except Exception as error:
-                raise function_failed(self.describe(), number, record, error) from error
-            if out is None:
-                raise gave_nothing(self.describe(), number, record)
-            yield out
+        mapped = _core.Mapped(self.source, self._function)
+        try:
+            yield from mapped
+        except Exception as error:
+            if mapped.failed is None:
+                raise  # an error from below
+            number, record, nothing = mapped.failed
+            if nothing:
+                raise gave_nothing(self.describe(), number, record) from None
+            raise function_failed(self.describe(), number, record, error) from error
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
         return inputs[0]
@@ -193,8 +196,8 @@ def as_columns(rows: list[Any]) -> Any:
         return rows
     names = first.keys()
     try:
-        out = {name: [row[name] for row in rows] for name in names}
-        same = all(len(row) == len(out) for row in rows)
+        out = {name: list(map(itemgetter(name), rows)) for name in names}
+        same = set(map(len, rows)) == {len(out)}
     except (KeyError, TypeError, IndexError):
         same = False
     if not same:

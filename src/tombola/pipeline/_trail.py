@@ -18,7 +18,7 @@ from tombola.errors import StateError
 from tombola.pipeline._step import Run, State
 
 #: Records between two marks where a state is small. More of them cost time, fewer let a resume read more.
-EVERY = 64
+EVERY = 256
 
 
 class Trail(Iterator[Any]):
@@ -95,7 +95,8 @@ class Trail(Iterator[Any]):
         steps = [mark[0] for mark in marks]
         for number in numbers:
             mark = bisect_right(steps, number) - 1
-            if here < 0 or (mark > at and run.seeks):
+            # A short way is read on: to begin anew at a place costs about as much as a stretch between marks.
+            if here < 0 or (mark > at and run.seeks and steps[mark] - here > EVERY):
                 at = mark
                 here = steps[at]
                 run.load(marks[at][1])

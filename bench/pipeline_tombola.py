@@ -1,0 +1,61 @@
+"""tombola's side of bench/pipeline.py."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import time
+from typing import Any
+
+from _contestant import Prepared, contest
+from pipeline_data import BATCH, SEED, changed, numbers, spread
+
+from tombola import Pipeline
+
+
+def buffer(records: int, size: int) -> Prepared:
+    """The buffer shuffle alone."""
+    rows = [{"n": n} for n in range(records)]
+    pipeline = Pipeline.from_generator(numbers, shards=[rows]).shuffle(size, seed=SEED)
+    return lambda: collections.deque(pipeline, 0) and None, records
+
+
+def jsonl(records: int, size: int) -> Prepared:
+    """Files of JSON Lines, map, shuffle, batch."""
+    pipeline = Pipeline.from_files("part-*.jsonl", "jsonl").map(changed).shuffle(size, seed=SEED).batch(BATCH)
+    return lambda: collections.deque(pipeline, 0) and None, records
+
+
+def mixing(records: int, size: int) -> Prepared:
+    """Files per batch, on the mean."""
+    pipeline = Pipeline.from_files("part-*.jsonl", "jsonl").map(changed).shuffle(size, seed=SEED).batch(BATCH)
+    return lambda: spread(batch["file"] for batch in pipeline), records
+
+
+def resume(records: int, size: int, percent: int, from_file: int) -> Prepared:
+    """Seconds from the loading of a state to the next record; 0 % is a start."""
+    rows: Any = range(records)
+
+    def make() -> Pipeline:
+        source = Pipeline.from_files("part-*.jsonl", "jsonl") if from_file else Pipeline.from_iterable(rows)
+        return source.shuffle(size, seed=SEED)
+
+    pipeline = make()
+    reading = iter(pipeline)
+    for _ in range(records * percent // 100):
+        next(reading)
+    state = pipeline.state_dict()
+    again = make()
+    gc.collect()
+
+    def measured() -> float:
+        began = time.perf_counter()
+        again.load_state_dict(state)
+        next(iter(again))
+        return time.perf_counter() - began
+
+    return measured, 1
+
+
+if __name__ == "__main__":
+    contest({"buffer": buffer, "jsonl": jsonl, "mixing": mixing, "resume": resume})
