@@ -72,7 +72,7 @@ vectors: $(VENV)/stamp-package
 peers: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 
-bench: $(VENV)/stamp-package
+bench: $(VENV)/stamp-package $(VENV)/stamp-torch
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
 	@$(BIN)/python bench/gather.py
@@ -81,6 +81,7 @@ bench: $(VENV)/stamp-package
 	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/score_alarms.py
 	@$(BIN)/python bench/mixture.py
+	@$(BIN)/python bench/arrays.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

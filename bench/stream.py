@@ -1,12 +1,12 @@
 """Measures reading against mosaicml-streaming, datasets, WebDataset and LitData, in one run on the same records.
 
-    python bench/peers.py && python bench/stream.py [--quick] [--rounds N] [--only WORD]
+    python bench/peers.py && python bench/stream.py [--quick] [--rounds N] [--only PART]
 
 For each size of record the data is written once in every peer's own format, 64 shards each, and read shuffled in one
 process with the page cache warm and without decoding. Every measurement is a fresh process; the contestants take
-turns, and medians are compared. The floors are a bare Python loop over mapped shards, and memcpy on one core. Besides:
-a resume against a start, what epochs leave behind, and the opening of a manifest of 200,000 shards.
-Writes bench/results/stream.json and the table in docs/explanation/speed.md.
+turns, and medians are compared, of one size of record with one another. The floors are a bare Python loop over mapped
+shards, and memcpy on one core. Besides: a resume against a start, what epochs leave behind, and the opening of a
+manifest of 200,000 shards. Writes bench/results/stream.json and the table in docs/explanation/speed.md.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from peers import python_of
 
 BENCH = Path(__file__).parent
+RESULTS = BENCH / "results" / "stream.json"
 PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
 MARKS = ("<!-- the table of bench/stream.py -->", "<!-- end of the table of bench/stream.py -->")
 SHARDS, LANES, BATCH = 64, 64, 64
@@ -54,6 +55,22 @@ class Size:
     record: int
     records: int
     limit: int
+
+    def scaled(self, times: int) -> Size:
+        """The same with so many times the records."""
+        return replace(self, records=self.records * times)
+
+
+SIZES = {
+    size.name: size
+    for size in (
+        Size("200 B", 200, 250_000, 100_000),
+        Size("8 KiB", 8192, 16_384, 16_384),
+        Size("100 KB", 100_000, 1_600, 1_600),
+    )
+}
+#: A resume against a start and what epochs leave behind; the opening of many shards.
+OTHERS = ("epochs", "opening")
 
 
 def run(venv: str, file: str, case: str, *numbers: int, cwd: Path, repeats: int = 1) -> dict[str, Any]:
@@ -98,15 +115,14 @@ def measure(size: Size, folder: Path, rounds: int) -> dict[str, Any]:
         case = f"{name}_mixing"
         mixed[label] = [run(venv, "stream_peers.py", case, size.records, SHARDS, what, cwd=folder) for what in (0, 1)]
     return {
-        "size": size.name,
         "record_bytes": size.record,
         "records_per_second": rates(found),
         "mixing": {label: [one["answer"] for one in pair] for label, pair in mixed.items()},
     }
 
 
-def others(folder: Path, rounds: int) -> dict[str, Any]:
-    """Resume against a start, and what epochs leave behind, on the data of the last size."""
+def epochs(folder: Path, rounds: int) -> dict[str, Any]:
+    """Resume against a start, and what epochs leave behind."""
     seconds: dict[int, list[float]] = {0: [], 80: []}
     for _ in range(rounds):
         for percent, found in seconds.items():
@@ -143,11 +159,12 @@ def opening(rounds: int) -> dict[str, Any]:
     }
 
 
-def figures_of(results: list[dict[str, Any]], more: dict[str, Any]) -> list[str]:
+def figures_of(kept: dict[str, Any]) -> list[str]:
     """What is to be reached, and what was."""
     lines = ["| figure | reach | measured |", "|---|---|---|"]
-    for result in results:
-        speeds, size = result["records_per_second"], result["size"]
+    for size in SIZES:
+        result = kept[size]
+        speeds = result["records_per_second"]
         well = {peer: speeds[peer] for peer in PEERS if result["mixing"][peer][1] <= PAIRS_MAX}
         own, floor = speeds["tombola, batches"], speeds["memcpy"]
         reach = {"200 B": "≥ 20 times", "8 KiB": "none", "100 KB": "≥ 5 times"}[size]
@@ -164,12 +181,12 @@ def figures_of(results: list[dict[str, Any]], more: dict[str, Any]) -> list[str]
         else:
             reach = {"8 KiB": "≥ 50 %", "100 KB": "≥ 70 %"}[size]
             lines.append(f"| {size}: bytes/s against memcpy on one core | {reach} | {own / floor:.0%} |")
-    start, resume, grown = more["start_seconds"], more["resume_seconds"], more["growth"]
+    start, resume, grown = (kept["epochs"][name] for name in ("start_seconds", "resume_seconds", "growth"))
     lines.append(
         f"| first batch of a fresh stream at 80 % of an epoch against its start | ≤ 1.1 times | {resume / start:.2f} "
         f"times ({resume * 1e3:.1f} and {start * 1e3:.1f} ms) |"
     )
-    many = more["opening"]
+    many = kept["opening"]
     for what, reach in (("first", "≤ 2 s, ≤ 60 MB"), ("later", "≤ 0.1 s, ≤ 60 MB"), ("mosaic", "")):
         label = "by mosaicml-streaming" if what == "mosaic" else f"the {what} time"
         seconds, megabytes = many[what]["seconds"], many[what]["megabytes"]
@@ -181,60 +198,68 @@ def figures_of(results: list[dict[str, Any]], more: dict[str, Any]) -> list[str]
     return lines
 
 
-def table_of(results: list[dict[str, Any]], more: dict[str, Any]) -> str:
+def table_of(kept: dict[str, Any]) -> str:
     """The figures as Markdown."""
+    rounds = sorted({kept[part]["rounds"] for part in (*SIZES, *OTHERS)})
+    said = " or ".join(map(str, rounds))
+    head = f"Measured on {kept['machine']}, medians of {said} rounds."
     lines = ["| records of | who | records/s | MB/s | of memcpy | shards a batch | pairs of one shard |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for result in results:
+    for name in SIZES:
+        result = kept[name]
         speeds, size = result["records_per_second"], result["record_bytes"]
         for label, speed in speeds.items():
             mixed = result["mixing"].get("tombola" if label.startswith("tombola") else label)
             mixing = f"{mixed[0]:.1f} | {mixed[1]:.4f}" if mixed else " | "
             share = speed / speeds["memcpy"]
-            lines.append(
-                f"| {result['size']} | {label} | {speed:,.0f} | {speed * size / 1e6:,.0f} | {share:.1%} | {mixing} |"
-            )
-    return "\n".join([*lines, "", *figures_of(results, more)])
+            lines.append(f"| {name} | {label} | {speed:,.0f} | {speed * size / 1e6:,.0f} | {share:.1%} | {mixing} |")
+    return "\n".join([head, "", *lines, "", *figures_of(kept)])
 
 
 def main() -> None:
-    """Runs everything."""
+    """Runs everything, or some of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="less data, one round; nothing is written")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--only", default="", metavar="WORD", help="only sizes with this in their name")
+    parser.add_argument(
+        "--only", metavar="PART", help=f"one of {', '.join([*SIZES, *OTHERS])}; the rest of the table stays as it is"
+    )
     options = parser.parse_args()
+    if options.only not in (None, *SIZES, *OTHERS):
+        parser.error(f"there is no {options.only!r}")
     rounds = options.rounds or (1 if options.quick else 5)
-    scale = 1 if options.quick else 4
-    sizes = [
-        Size("200 B", 200, 250_000 * scale, 100_000),
-        Size("8 KiB", 8192, 16_384 * scale, 16_384),
-        Size("100 KB", 100_000, 1_600 * scale, 1_600),
-    ]
-    results, more = [], {}
-    for size in sizes:
-        if options.only not in size.name:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            results.append(measure(size, Path(folder), rounds))
-            print(json.dumps(results[-1], indent=1), flush=True)
-            if not more:
-                more = others(Path(folder), rounds) | {"opening": opening(min(rounds, 3))}
-    print(table_of(results, more))
-    if not options.quick and not options.only:
-        write(results, more, rounds)
+    kept: dict[str, Any] = {} if options.quick or not RESULTS.exists() else json.loads(RESULTS.read_text())
+    kept["machine"] = f"{platform.machine()}, Python {platform.python_version()}, 2 cores"
+    for part in [options.only] if options.only else [*SIZES, *OTHERS]:
+        kept[part] = {"rounds": rounds} | run_part(part, rounds, quick=options.quick)
+        print(json.dumps(kept[part], indent=1), flush=True)
+    whole = all(part in kept for part in (*SIZES, *OTHERS))
+    if whole:
+        print(table_of(kept))
+    if not options.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        if whole:
+            write(table_of(kept))
 
 
-def write(results: list[dict[str, Any]], more: dict[str, Any], rounds: int) -> None:
-    """Puts the figures into the results and the page."""
-    machine = f"{platform.machine()}, Python {platform.python_version()}, 2 cores, median of {rounds} rounds"
-    path = BENCH / "results" / "stream.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "sizes": results, "others": more}, indent=1) + "\n")
+def run_part(part: str, rounds: int, *, quick: bool) -> dict[str, Any]:
+    """A size of record, or one of the others."""
+    if part == "opening":
+        return opening(min(rounds, 3))
+    size = SIZES["200 B" if part == "epochs" else part].scaled(1 if quick else 4)
+    with tempfile.TemporaryDirectory() as folder:
+        if part != "epochs":
+            return measure(size, Path(folder), rounds)
+        run("tombola", "stream_tombola.py", "write", size.record, size.records, SHARDS, cwd=Path(folder))
+        return epochs(Path(folder), rounds)
+
+
+def write(table: str) -> None:
+    """Puts the table into the page."""
     before, _, rest = PAGE.read_text().partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
-    table = table_of(results, more)
-    PAGE.write_text(f"{before}{MARKS[0]}\n\nMeasured on {machine}.\n\n{table}\n\n{MARKS[1]}{after}")
+    PAGE.write_text(f"{before}{MARKS[0]}\n\n{table}\n\n{MARKS[1]}{after}")
 
 
 if __name__ == "__main__":

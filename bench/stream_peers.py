@@ -58,7 +58,7 @@ def mosaic(records: int) -> Callable[[], Iterator[list[int]]]:
 def mosaic_open() -> Prepared:
     """A manifest alone, as each rank opens it: the reader of every shard."""
     streaming = _streaming()
-    world = importlib.import_module("streaming.base.world").World()
+    world = importlib.import_module("streaming.base.world").World.detect()
 
     def run() -> int:
         return len(streaming.Stream(local="manifest").get_shards(world, False))

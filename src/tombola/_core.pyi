@@ -131,6 +131,11 @@ class Pool:
     @property
     def nbytes(self) -> int: ...
 
+def locate(starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[object, object, object]:
+    """
+    (shard of each record, its place in the shard, the distinct shards, ascending).
+    """
+
 def gather(shards: object, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: Sequence[int], threads: int, pool: Pool | None = None) -> tuple[int, int, list[tuple[object, object]]]:
     """
     (fault, row, [(bytes, offsets or None), …]): the wanted columns of records of the shards by number.

@@ -78,6 +78,14 @@ def test_cat(capsys: pytest.CaptureFixture[str], folder: Path, mixed: Path) -> N
     assert "there is no column 'txet'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("record", [-1, 120])
+def test_cat_of_a_record_that_is_not_there(capsys: pytest.CaptureFixture[str], folder: Path, record: int) -> None:
+    assert main(["cat", str(folder), "--records", "5", str(record)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""  # nothing of a list that makes no sense
+    assert f"record {record} is outside 0…119" in err
+
+
 def test_verify_of_good_data(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     found = said(capsys, "verify", folder)
     shards = len(list(folder.glob("*.mds")))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import lane_specs
 from tests.stream.datasets import COLUMNS, of_sizes, one_by_one, same, sizes
+from tombola import _core
 from tombola.formats import Ragged
 from tombola.order import (
     Concatenation,
@@ -301,3 +302,31 @@ def test_every_kind_of_order(spec: OrderSpec, tail: Any) -> None:
             plan.batch(step, 0).records.tolist() for step in range(cut, plan.steps(0))
         ]
         stream.close()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=200).filter(any), st.data())
+def test_the_native_look_up_equals_the_layouts(sizes_: list[int], data: st.DataObject) -> None:
+    """Few rows over many shards are sorted, many over few are marked; both give each shard once."""
+    layout = Layout(sizes_)
+    rows = data.draw(st.lists(st.integers(0, layout.records - 1), max_size=300))
+    shards, places, distinct = _core.locate(layout.starts, np.array(rows, np.int64))
+    expected_shards, expected_places = layout.locate(rows)
+    assert shards.tolist() == expected_shards.tolist()
+    assert places.tolist() == expected_places.tolist()
+    assert distinct.tolist() == sorted(set(expected_shards.tolist()))
+
+
+def test_the_native_look_up_without_the_gil() -> None:
+    layout = Layout.equal(1 << 12, 3)
+    rows = np.random.default_rng(0).integers(0, layout.records, 1 << 16)
+    shards, places, distinct = _core.locate(layout.starts, rows)
+    assert np.array_equal(shards, rows // 3)
+    assert np.array_equal(places, rows % 3)
+    assert np.array_equal(distinct, np.unique(rows // 3))
+
+
+@pytest.mark.parametrize("row", [-1, 24])
+def test_the_native_look_up_refuses_what_is_outside(row: int) -> None:
+    with pytest.raises(IndexError, match=f"record {row} is not below 24"):
+        _core.locate(Layout.equal(3, 8).starts, np.array([0, row]))

@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tombola._ints import integers
 from tombola.cli._dataset import add_dataset, add_order, names_of, spec_of, stream_of
 from tombola.cli._values import plain
+from tombola.errors import InputError
 from tombola.stream import Stream
 
 
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _records(stream: Stream, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if arguments.records is not None:
+        integers(arguments.records, "record", stream.layout.records, InputError)
         return (stream[number] for number in arguments.records)
     stream.set_epoch(arguments.epoch)
     return stream.records()

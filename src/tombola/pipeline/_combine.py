@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
@@ -10,7 +11,7 @@ from tombola._ints import integer
 from tombola.errors import InputError
 from tombola.order import check_seed
 from tombola.pipeline._slow import word
-from tombola.pipeline._step import State, Step
+from tombola.pipeline._step import Context, State, Step
 
 Stop = Literal["first_exhausted", "all_exhausted", "all_exhausted_without_replacement"]
 _END = object()
@@ -63,6 +64,9 @@ class Interleave(Step):
         self.weights = None if weights is None else check_weights(weights)
         self.seed = check_seed(seed)
         self.stop: Stop = stop
+
+    def below(self, context: Context) -> Context:
+        return replace(context, passes=(*context.passes, 0))
 
     def begin(self) -> None:
         inputs = len(self.inputs)
@@ -117,7 +121,7 @@ class Interleave(Step):
         if self.stop == "all_exhausted" and not self._empty[at]:
             self._passes[at] += 1
             self._given[at] = False
-            self.inputs[at].again((*self.context.passes, self._passes[at]))
+            self.inputs[at].again(self._passes[at])
         return True
 
     def state(self) -> State:
@@ -131,7 +135,7 @@ class Interleave(Step):
         self._given, self._ended, self._empty = map(list, flags)
         for run, number, place in zip(self.inputs, passes, below, strict=True):
             if number:
-                run.again((*self.context.passes, number))
+                run.again(number)
             run.load(place)
 
     def length(self, inputs: Sequence[int | None]) -> int | None:

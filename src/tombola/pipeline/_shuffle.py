@@ -19,6 +19,8 @@ from tombola.pipeline._trail import Trail, require_replayable
 
 Keep = Literal["positions", "records"]
 _PRUNE = 64
+# Bytes of what CPython keeps: about, and for ever.
+_OBJECT, _NUMBER, _ENTRY = 56, 32, 100
 
 
 class Shuffle(Step):
@@ -178,18 +180,29 @@ def unpack_numbers(packed: Sequence[Any]) -> Ints:
 def size_in_bytes(record: Any) -> int:
     """About how much memory a record takes: the data of arrays and tensors, texts and bytes, and what holds them.
 
-    >>> size_in_bytes({"image": np.zeros((8, 8), np.float32)}) > 256
-    True
+    The same number with every version of Python, for the usual kinds of values: the order of a buffer bounded in bytes
+    depends on it.
+
+    >>> size_in_bytes({"image": np.zeros((8, 8), np.float32), "label": 3}), size_in_bytes("text")
+    (696, 60)
     """
     total, todo = 0, [record]
     while todo:
         value = todo.pop()
-        data = getattr(value, "nbytes", None)
-        total += sys.getsizeof(value)
-        if isinstance(data, int):
-            total += data if getattr(value, "base", True) is not None else 0  # getsizeof counts data an array owns
+        if value is None or isinstance(value, (bool, int, float)):
+            total += _NUMBER
+        elif isinstance(value, str):
+            total += _OBJECT + len(value) * (1 if value.isascii() else 2)
+        elif isinstance(value, (bytes, bytearray)):
+            total += _OBJECT + len(value)
         elif isinstance(value, dict):
+            total += _OBJECT + _ENTRY * len(value)
             todo.extend(value.values())
         elif isinstance(value, (list, tuple, set, frozenset)):
+            total += _OBJECT + 8 * len(value)
             todo.extend(value)
+        elif isinstance(data := getattr(value, "nbytes", None), int):
+            total += 2 * _OBJECT + data
+        else:
+            total += sys.getsizeof(value)
     return total

@@ -41,7 +41,7 @@ class Context:
     branches
         Which input of each step that has several leads here.
     passes
-        How often each `repeat` above has begun anew.
+        How often each `repeat` or `interleave` above has begun anew, the uppermost first.
     """
 
     reader: int = 0
@@ -55,7 +55,9 @@ class Context:
     def words(self) -> tuple[str, int]:
         """What tells this epoch and pass of this branch from every other, for a key."""
         branches = ".".join(map(str, self.branches))
-        passes = ".".join(map(str, self.passes))
+        # The first pass of everything is what it would be without a `repeat`.
+        last = max((at for at, number in enumerate(self.passes) if number), default=-1)
+        passes = ".".join(map(str, self.passes[: last + 1]))
         return f"branch {branches} pass {passes}", self.epoch
 
 
@@ -285,10 +287,10 @@ class Run:
         step.begin()
         self.iterator = step.iterate()
 
-    def again(self, passes: tuple[int, ...]) -> None:
-        """Begin anew, in another pass."""
+    def again(self, number: int) -> None:
+        """Begin anew, in another pass of the step above."""
         self.close()
-        self.context = replace(self.context, passes=passes)
+        self.context = replace(self.context, passes=(*self.context.passes[:-1], number))
         self._start()
 
     def __iter__(self) -> Self:

@@ -234,6 +234,9 @@ class Repeat(Step):
     def __init__(self, times: int | None) -> None:
         self.times = None if times is None else integer(times, "repeat", 0, None, InputError)
 
+    def below(self, context: Context) -> Context:
+        return replace(context, passes=(*context.passes, 0))
+
     def begin(self) -> None:
         self._pass = 0
         self._given = False
@@ -248,7 +251,7 @@ class Repeat(Step):
                 return  # an empty pass: the next would be empty too
             self._pass, self._given = self._pass + 1, False
             if self.times is None or self._pass < self.times:
-                run.again((*self.context.passes, self._pass))
+                run.again(self._pass)
 
     def state(self) -> State:
         return [self._pass, self._given, self.inputs[0].state()]
@@ -256,7 +259,7 @@ class Repeat(Step):
     def load(self, state: State) -> None:
         self._pass, self._given, below = state
         if self._pass:
-            self.inputs[0].again((*self.context.passes, self._pass))
+            self.inputs[0].again(self._pass)
         if self.times is None or self._pass < self.times:
             self.inputs[0].load(below)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +78,8 @@ class Reader:
         """The columns of records, in that order; an error for the first one that cannot be read."""
         if not records.size:
             return self._empty()
-        shards, places = self._dataset.layout.locate(records)
-        failed = self.shelf.need(self._distinct(shards))
+        shards, places, distinct = self._locate(records)
+        failed = self.shelf.need(distinct)
         if failed:
             row = int(np.flatnonzero(np.isin(shards, list(failed)))[0])
             raise self._error(failed[int(shards[row])], int(shards[row]), int(places[row]))
@@ -87,15 +88,11 @@ class Reader:
     def _gather(self, shards: Ints, places: Ints) -> dict[str, Column]:
         return gather(self.shelf.shards, shards, places, self._names, threads=self._threads, pool=self._pool)
 
-    def _distinct(self, shards: Ints) -> list[int]:
-        """The shards without repeats. Marks are faster than a sort where the shards are not many times the rows."""
-        count = self._dataset.layout.shards
-        if count > 16 * shards.size:
-            distinct: list[int] = np.unique(shards).tolist()
-            return distinct
-        marks = np.zeros(count, np.bool_)
-        marks[shards] = True
-        return np.flatnonzero(marks).tolist()
+    def _locate(self, records: Ints) -> tuple[Ints, Ints, list[int]]:
+        """The shard of each record and its place there, as `Layout.locate` has them, and the shards without repeats."""
+        found: Any = _core.locate(self._dataset.layout.starts, records)
+        shards, places, distinct = found
+        return shards, places, distinct.tolist()
 
     def _empty(self) -> dict[str, Column]:
         kinds, out = self._dataset.columns, {}
@@ -138,8 +135,8 @@ class Reader:
     def _replace_bad(self, stretch: Stretch, records: Ints) -> Ints:
         if not records.size:
             return records
-        shards, places = self._dataset.layout.locate(records)
-        failed = self.shelf.need(self._distinct(shards))
+        shards, places, distinct = self._locate(records)
+        failed = self.shelf.need(distinct)
         bad = np.isin(shards, list(failed))
         if self._bad:
             bad |= np.isin(records, list(self._bad))

@@ -596,8 +596,16 @@ def _producer(stream: Stream, opened: _Opened, epoch: int, first: int, stride: i
         try:
             if first < plan.steps(epoch):
                 reader.shelf.begin(plan, epoch, plan.cursor(first, epoch).position)
-            for stretch in stretches(plan, epoch, first, stride, rows_max):
-                yield from reader.read(stretch)
+            coming = stretches(plan, epoch, first, stride, rows_max)
+            stretch = next(coming, None)
+            while stretch is not None:
+                slabs = reader.read(stretch)
+                slab = next(slabs)
+                # Asked of the order before the slab is handed over: the loop that takes it needs the GIL for its
+                # batches, and shall have it while the next rows are copied, not between here and there.
+                stretch = next(coming, None)
+                yield slab
+                yield from slabs
         finally:
             reader.close()
 
