@@ -72,14 +72,16 @@ vectors: $(VENV)/stamp-package
 peers: $(VENV)/stamp-package
 	@$(BIN)/python bench/peers.py
 
-bench: $(VENV)/stamp-package
+bench: $(VENV)/stamp-package $(VENV)/stamp-torch
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/order.py
 	@$(BIN)/python bench/gather.py
 	@$(BIN)/python bench/stream.py
 	@$(BIN)/python bench/quality.py
 	@$(BIN)/python bench/score_speed.py
+	@$(BIN)/python bench/score_alarms.py
 	@$(BIN)/python bench/mixture.py
+	@$(BIN)/python bench/arrays.py
 
 docs: $(VENV)/stamp-docs
 	@$(BIN)/python -m mkdocs build --quiet --strict

@@ -1,12 +1,16 @@
 """Measures array shuffles against NumPy, torch, one iteration of pov and the floor, in one run.
 
-    python bench/arrays.py [--megabytes N …] [--rows BYTES …] [--rounds N] [--threads N] [--save]
+    python bench/arrays.py [--megabytes N …] [--rows BYTES …] [--parts memory small file …] [--rounds N] [--threads N]
+                           [--save]
 
 The contestants of a row size take turns on the same array, so that a slow minute of the machine hits all of them;
-medians of wall time are compared. Every array's memory is aligned to and advised for huge pages (2 MiB), and the floor
-says what that gives: reading and writing every byte once, in place, by as many threads. NumPy and torch are slow, so
-they get one turn for every three of the others. torch's own result, a second array, is part of what it costs.
---save writes bench/results/arrays.json and the table of docs/explanation/arrays.md.
+medians of wall time are compared. Every array's memory is aligned to and advised for huge pages (2 MiB), torch's
+results too, and the floor says what that gives: reading and writing every byte once, in place, by as many threads.
+NumPy and torch are slow, so they get one turn for every three of the others. torch's own result, a second array, is
+part of what it costs; where there is no memory for that it sits out.
+`small` compares whole calls on few rows, `file` a file of four times the memory allowed with reading and writing it
+twice. --save writes what was measured into bench/results/arrays.json, beside what that holds of other sizes, and all of
+it into docs/explanation/arrays.md.
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ from __future__ import annotations
 import argparse
 import json
 import mmap
+import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +32,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+os.environ["THP_MEM_ALLOC_ENABLE"] = "1"  # torch reads it when it is imported, and advises its own results
 import torch
 
 import tombola
+from tombola.arrays import shuffle_file
 
 BENCH = Path(__file__).parent
 PAGE = BENCH.parent / "docs" / "explanation" / "arrays.md"
@@ -43,6 +52,9 @@ REACH = {
     4096: (5, 3, 2.2),
     150_000: (1.5, 3, 2),
 }
+PARTS = ("memory", "small", "file")
+FILE_REACH = 1.3
+KEYS = {"tables": ("bytes", "row_bytes", "threads"), "small": ("rows", "row_bytes"), "files": ("row_bytes",)}
 
 Bytes = npt.NDArray[np.uint8]
 Contestants = dict[str, Callable[[], None]]
@@ -87,9 +99,17 @@ def contestants(memory: Bytes, row_bytes: int, threads: int) -> tuple[Contestant
     }
     slow: Contestants = {
         "NumPy": lambda: np.random.default_rng(next(seeds)).shuffle(x),
-        "torch": lambda: _gather(tensor),
     }
+    # Its result, and the numbers of all rows.
+    if len(memory) + 8 * n + (2 << 30) < available():
+        slow["torch"] = lambda: _gather(tensor)
     return fast, slow
+
+
+def available() -> int:
+    """Bytes of memory that can still be had."""
+    found = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("MemAvailable"))
+    return int(found.split()[1]) << 10
 
 
 def _gather(x: torch.Tensor) -> None:
@@ -103,20 +123,44 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
+class Others:
+    """What share of the processors other programs took, between the making of this and the call of share."""
+
+    def __init__(self) -> None:
+        self.began, self.busy, self.own = time.perf_counter(), self._busy(), self._own()
+
+    @staticmethod
+    def _busy() -> float:
+        ticks = [int(t) for t in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+        user, nice, system, _idle, _waiting, *interrupts, steal = ticks[:8]
+        return (user + nice + system + sum(interrupts) + steal) / os.sysconf("SC_CLK_TCK")
+
+    @staticmethod
+    def _own() -> float:
+        return sum(os.times()[:4])
+
+    def share(self) -> float:
+        wall = (time.perf_counter() - self.began) * (os.cpu_count() or 1)
+        return max(self._busy() - self.busy - (self._own() - self.own), 0.0) / wall
+
+
 def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, Any]:
     """Medians of all contestants for one row size."""
+    extra = extra_bytes(size, row_bytes, threads)  # before this process has an array too
     memory = huge(size)
     fast, slow = contestants(memory, row_bytes, threads)
     times: dict[str, list[float]] = {name: [] for name in [*fast, *slow]}
     for name, work in fast.items():
         if name != "floor":
             work()  # the first call starts threads and touches pages
+    others = Others()
     for turn in range(rounds):
         for name, work in fast.items():
             times[name].append(seconds(work))
         if turn % 3 == 0:
             for name, work in slow.items():
                 times[name].append(seconds(work))
+    share = others.share()
     medians = {name: statistics.median(values) for name, values in times.items()}
     ours = medians["tombola"]
     return {
@@ -126,10 +170,11 @@ def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, A
         "threads": threads,
         "seconds": medians,
         "numpy_ratio": medians["NumPy"] / ours,
-        "torch_ratio": medians["torch"] / ours,
+        "torch_ratio": medians["torch"] / ours if "torch" in medians else None,
         "floor_ratio": ours / medians["floor"],
         "pov_ratio": ours / medians["one pov iteration"],
-        "extra_bytes": extra_bytes(size, row_bytes, threads),
+        "extra_bytes": extra,
+        "others": share,
     }
 
 
@@ -155,15 +200,15 @@ def extra_bytes(size: int, row_bytes: int, threads: int) -> int:
 
 def small(rounds: int) -> list[dict[str, Any]]:
     """Few rows: the whole call, a generator made and all, beside NumPy's."""
-    found = []
-    for n in (2, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000):
-        for row_bytes in (4, 8, 64, 4096):
-            if n * row_bytes > 1 << 27:
+    found, others = [], Others()
+    for n in (2, 3, 4, 6, 10, 20, 30, 60, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000):
+        for row_bytes in (1, 4, 8, 16, 64, 256, 1024, 4096, 65_536, 1 << 20):
+            if n * row_bytes > 1 << 26:
                 continue
             x = np.ones((n, row_bytes // 4), np.float32) if row_bytes > 8 else np.ones(n, f"u{row_bytes}")
-            calls = max(1, 20_000 // n)
+            calls = max(1, min(10_000 // n, (1 << 24) // (n * row_bytes)))
             ours, numpys = [], []
-            for turn in range(rounds * 3):
+            for turn in range(rounds):
                 for times, work in (
                     (ours, lambda x=x, t=turn: tombola.shuffle(x, seed=t)),
                     (numpys, lambda x=x, t=turn: np.random.default_rng(t).shuffle(x)),
@@ -171,7 +216,69 @@ def small(rounds: int) -> list[dict[str, Any]]:
                     times.append(seconds(lambda work=work, calls=calls: [work() for _ in range(calls)]) / calls)
             a, b = statistics.median(ours), statistics.median(numpys)
             found.append({"rows": n, "row_bytes": row_bytes, "seconds": a, "numpy_seconds": b, "numpy_ratio": b / a})
+    print(f"other programs took {others.share():.0%} of the processors")
     return found
+
+
+def files(rounds: int, threads: int, memory: int) -> list[dict[str, Any]]:
+    """A file of four times the memory allowed, for each row size."""
+    found = []
+    with tempfile.TemporaryDirectory(dir=BENCH) as folder:
+        path, copy = Path(folder, "x.npy"), Path(folder, "copy.npy")
+        for row_bytes in REACH:
+            rows = 4 * memory // row_bytes
+            np.save(path, np.ones((rows, row_bytes), np.uint8))
+            ours, floors = [], []
+            others = Others()
+            for turn in range(rounds):
+                for times, work in (
+                    (floors, lambda: twice(path, copy, threads)),
+                    (ours, lambda t=turn: shuffle_file(path, seed=t, memory_bytes_max=memory, threads=threads)),
+                ):
+                    leave_memory(path)
+                    times.append(seconds(work))
+            found.append(
+                {
+                    "row_bytes": row_bytes,
+                    "bytes": rows * row_bytes,
+                    "memory_bytes_max": memory,
+                    "seconds": statistics.median(ours),
+                    "twice_seconds": statistics.median(floors),
+                    "ratio": statistics.median(a / b for a, b in zip(ours, floors, strict=True)),
+                    "others": others.share(),
+                }
+            )
+            print(found[-1], flush=True)
+    return found
+
+
+def leave_memory(path: Path) -> None:
+    """The file is on disk, and nothing of it in the page cache."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def twice(path: Path, copy: Path, threads: int) -> None:
+    """Reads and writes a file twice, in long runs by as many threads: to a copy, and that in place; then to disk."""
+    size, step = path.stat().st_size, 4 << 20
+    with path.open("rb") as source, copy.open("w+b") as target:
+        os.ftruncate(target.fileno(), size)
+        for file in (source, target):
+
+            def carry(first: int, file: Any = file) -> None:
+                buffer = bytearray(step)
+                for at in range(first * step, size, threads * step):
+                    got = os.preadv(file.fileno(), [buffer], at)
+                    os.pwrite(target.fileno(), memoryview(buffer)[:got], at)
+
+            workers = [threading.Thread(target=carry, args=(first,)) for first in range(threads)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        os.fsync(target.fileno())
+    copy.replace(path)
 
 
 def line(r: dict[str, Any]) -> str:
@@ -182,14 +289,48 @@ def line(r: dict[str, Any]) -> str:
         f"{r['row_bytes']:,} B",
         milliseconds(s["floor"]),
         f"{milliseconds(s['tombola'])} / {milliseconds(s['tombola, 1 thread'])}",
-        *(milliseconds(s[name]) for name in ("one pov iteration", "NumPy", "torch")),
-        *(f"{r[name]:.1f}" for name in ("numpy_ratio", "torch_ratio", "floor_ratio")),
+        *(milliseconds(s[name]) if name in s else "-" for name in ("one pov iteration", "NumPy", "torch")),
+        *(f"{r[name]:.1f}" if r[name] else "-" for name in ("numpy_ratio", "torch_ratio", "floor_ratio")),
         f"{r['extra_bytes'] / 1e6:.0f} MB",
     ]
     if reach:
         for place, (sign, goal) in enumerate(zip("≥≥≤", reach, strict=True), 6):
             cells[place] += f" ({sign} {goal})"
     return f"| {' | '.join(cells)} |"
+
+
+def text_of(results: dict[str, Any]) -> str:
+    """Everything measured, in words."""
+    text = []
+    for size, threads in sorted({(r["bytes"], r["threads"]) for r in results["tables"]}):
+        rows = [r for r in results["tables"] if (r["bytes"], r["threads"]) == (size, threads)]
+        most = max(r.get("others", 1) for r in rows)
+        meanwhile = f"{size >> 20:,} MiB, {threads} threads; other programs took up to {most:.0%} of the processors:"
+        text += [meanwhile, "", HEAD, *map(line, rows), ""]
+    if results["small"]:
+        worst = min(results["small"], key=lambda r: r["numpy_ratio"])
+        most_rows, most_bytes = (max(r[name] for r in results["small"]) for name in ("rows", "row_bytes"))
+        text += [
+            f"From 2 to {most_rows:,} rows of 1 to {most_bytes:,} bytes, up to 64 MiB together, "
+            f"`default_rng(seed).shuffle(x)` takes {worst['numpy_ratio']:.2f} times as long as `tombola.shuffle` where "
+            f"it loses least ({worst['rows']:,} rows of {worst['row_bytes']:,} B: {worst['numpy_seconds'] * 1e6:,.1f} "
+            f"against {worst['seconds'] * 1e6:,.1f} µs).",
+            "",
+        ]
+    if results["files"]:
+        one = results["files"][0]
+        text += [
+            f"Files of {one['bytes'] >> 20:,} MiB, {one['memory_bytes_max'] >> 20:,} MiB of memory allowed, nothing of "
+            "the file in the page cache at the start, everything on disk at the end:",
+            "",
+            f"| row | shuffle_file | read and written twice | times that (≤ {FILE_REACH}) |",
+            "|---|---|---|---|",
+        ]
+        for r in results["files"]:
+            times = (milliseconds(r["seconds"]), milliseconds(r["twice_seconds"]))
+            text.append(f"| {r['row_bytes']:,} B | {times[0]} | {times[1]} | {r['ratio']:.2f} |")
+        text.append("")
+    return "\n".join(text)
 
 
 def milliseconds(value: float) -> str:
@@ -209,35 +350,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1024, 10])
     parser.add_argument("--rows", type=int, nargs="+", default=list(REACH))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--file-memory", type=int, default=256, metavar="MB", help="a quarter of the file's size")
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"machine": machine(), "tables": []}
-    text = []
-    for megabytes in arguments.megabytes:
-        text += [f"{megabytes:,} MB, {arguments.threads} threads:", "", HEAD]
-        print("\n".join(text[-3:]), flush=True)
-        for row_bytes in arguments.rows:
-            result = measure(megabytes << 20, row_bytes, arguments.rounds, arguments.threads)
-            results["tables"].append(result)
-            text.append(line(result))
-            print(text[-1], flush=True)
-        text.append("")
-    results["small"] = small(arguments.rounds)
-    worst = min(results["small"], key=lambda r: r["numpy_ratio"])
-    text.append(
-        "From 2 to 100,000 rows of 4 to 4,096 bytes, `default_rng(seed).shuffle(x)` takes "
-        f"{worst['numpy_ratio']:.2f} times as long where it loses least ({worst['rows']:,} rows of "
-        f"{worst['row_bytes']:,} B: {worst['numpy_seconds'] * 1e6:.1f} against {worst['seconds'] * 1e6:.1f} µs)."
-    )
-    print(text[-1])
+    results: dict[str, Any] = {name: [] for name in KEYS}
+    if "memory" in arguments.parts:
+        for megabytes in arguments.megabytes:
+            for row_bytes in arguments.rows:
+                results["tables"].append(measure(megabytes << 20, row_bytes, arguments.rounds, arguments.threads))
+                print(line(results["tables"][-1]), flush=True)
+    if "small" in arguments.parts:
+        results["small"] = small(arguments.rounds)
+    if "file" in arguments.parts:
+        results["files"] = files(arguments.rounds, arguments.threads, arguments.file_memory << 20)
+    print(text_of(results))
     if arguments.save:
-        (BENCH / "results" / "arrays.json").write_text(json.dumps(results, indent=1) + "\n")
-        page = PAGE.read_text()
-        before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-        PAGE.write_text(f"{before}{MARKS[0]}\n{chr(10).join(text)}\n{MARKS[1]}{after}")
+        save(results)
     return 0
+
+
+def save(results: dict[str, Any]) -> None:
+    """What was measured takes the place of what was measured of the same before."""
+    path = BENCH / "results" / "arrays.json"
+    old = json.loads(path.read_text()) if path.exists() else {}
+    merged: dict[str, Any] = {"machine": machine()}
+    for name, keys in KEYS.items():
+        found = {tuple(r[k] for k in keys): r for r in [*old.get(name, []), *results[name]]}
+        merged[name] = [found[key] for key in sorted(found)]
+    path.write_text(json.dumps(merged, indent=1) + "\n")
+    page = PAGE.read_text()
+    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{text_of(merged)}{MARKS[1]}{after}")
 
 
 def machine() -> dict[str, Any]:

@@ -8,25 +8,20 @@ Medians over rounds in which the cases take turns. Writes bench/results/mixture.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before the import: threads are counted then
 
 import numpy as np
+from _page import DOCS, keep, machine, put, table
 
 from tombola import Lanes, Layout, Plan, World
 from tombola.order import Concatenation, DevicePerStream, Kept, Mixture, Order, PerStream, Stratified, Subset, Take
 
-BENCH = Path(__file__).parent
-PAGE = BENCH.parent / "docs" / "reference" / "streams.md"
-MARKS = ("<!-- the table of bench/mixture.py -->", "<!-- end of the table -->")
 COUNT = 2_000_000
 
 
@@ -135,18 +130,11 @@ def main() -> None:
                 "values": [],
             }
         )
-    machine = f"{platform.machine()}, Python {platform.python_version()}, one core, median of {rounds} rounds"
-    results = BENCH / "results"
-    results.mkdir(exist_ok=True)
-    text = json.dumps({"machine": machine, "figures": rows}, indent=1)
-    (results / "mixture.json").write_text(text + "\n")
-    table = ["| figure | reach | measured |", "|---|---|---|"]
-    table += [f"| {row['figure']} | {row['reach']} | {row['shown']} |" for row in rows]
-    print("\n".join(table))
-    page = PAGE.read_text()
-    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-    body = f"\n\nMeasured on {machine}.\n\n" + "\n".join(table) + "\n\n"
-    PAGE.write_text(before + MARKS[0] + body + MARKS[1] + after)
+    where = machine(f"one core, median of {rounds} rounds")
+    keep("mixture", {"machine": where, "figures": rows})
+    text = table(["figure", "reach", "measured"], [[row["figure"], row["reach"], row["shown"]] for row in rows])
+    print(text)
+    put(DOCS / "reference" / "streams.md", "mixture", f"Measured on {where}.\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ PEERS: dict[str, list[list[str]]] = {
             *("Brotli", "python-snappy", "zstd", "tqdm", "boto3", "pillow"),
         ],
     ],
+    "nodes": [["torch==2.13.0", "numpy"], ["--no-deps", "torchdata==0.11.0"]],
     "webdataset": [["torch==2.13.0", "webdataset==1.0.2"]],
 }
 

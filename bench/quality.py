@@ -4,7 +4,7 @@
 
 1,024 shards of 1,000 records, batches of 64, 100 classes stored one after the other. A peer's environment is
 bench/.venv-NAME, made by bench/peers.py; a peer without one is left out and named. What was recorded is
-kept in build/recorded.
+kept in build/recorded. Writes bench/results/quality.json and the table in docs/explanation/quality.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from _page import DOCS, keep, machine, put, table
 
 from tombola.order import Global, Lanes, Layout, OrderSpec
 from tombola.quality import Score, score
@@ -26,8 +28,6 @@ LAYOUT = Layout.equal(1024, 1000)
 CLASSES = np.arange(LAYOUT.records) * 100 // LAYOUT.records
 ZONES = ("first", "middle", "last")
 SEEDS = 4
-PAGE = HERE.parent / "docs" / "explanation" / "quality.md"
-MARKS = ("<!-- the table of bench/quality.py -->", "<!-- end of the table -->")
 FAR = 4.0  # standard errors from which one order counts as worse than another
 
 OURS: dict[str, OrderSpec] = {"global": Global()}
@@ -108,13 +108,23 @@ def _theirs(ids: np.ndarray) -> Judged:
     return Judged(rows)
 
 
-def _row(name: str, judged: Judged) -> str:
+def _row(name: str, judged: Judged) -> list[str]:
     cells = [name, f"{judged.open:.1f}", f"{judged.mean('shards_per_batch', 'middle')[0]:.1f}"]
     cells += [f"{judged.mean('p_same', zone)[0]:.5f}" for zone in ZONES]
     for zone in ZONES:
         value, error = judged.mean("deff", zone)
         cells.append(f"{value:.2f} ± {2 * error:.2f}")
-    return "| " + " | ".join([*cells, judged.scores[0].verdict]) + " |"
+    return [*cells, judged.scores[0].verdict]
+
+
+def _numbers(name: str, judged: Judged) -> dict[str, Any]:
+    """The same for bench/results: each number with its standard error."""
+    found: dict[str, Any] = {"order": name, "seeds": len(judged.scores), "verdict": judged.scores[0].verdict}
+    found["open_shards"] = judged.open
+    found["shards_per_batch"] = judged.mean("shards_per_batch", "middle")
+    for number in ("p_same", "deff"):
+        found[number] = {zone: judged.mean(number, zone) for zone in ZONES}
+    return found
 
 
 def _worse(ours: Judged, theirs: Judged) -> list[str]:
@@ -142,33 +152,23 @@ def _said(against: list[tuple[str, list[str]]]) -> str:
     )
 
 
-def write(rows: list[str], said: str) -> None:
-    """Puts the table and the sentence into the page."""
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text("\n".join([f"{before}{MARKS[0]}\n", *rows, "", said, "", f"{MARKS[1]}{after}"]))
-
-
 def main() -> None:
-    """Print the tables as Markdown, and write the first into the page when no peer is missing."""
+    """Score everything, and put it down when no peer is missing."""
     head = ["order", "open shards", "shards per batch", *(f"P_same {z}" for z in ZONES), *(f"DEFF {z}" for z in ZONES)]
-    rows = ["| " + " | ".join([*head, "verdict"]) + " |", "|---" * (len(head) + 1) + "|"]
-    print(*rows, sep="\n")
     ours: dict[str, Judged] = {}
     theirs: dict[str, Judged] = {}
     for name, spec in OURS.items():
         ours[name] = _ours(spec)
-        rows.append(_row(name, ours[name]))
-        print(rows[-1], flush=True)
+        print(*_row(name, ours[name]), sep=" | ", flush=True)
     peers = _peers()
     for peer in peers:
         ids = _recorded(peer)
         if ids is not None:
             theirs[peer.name] = _theirs(ids)
-            rows.append(_row(peer.name, theirs[peer.name]))
-            print(rows[-1], flush=True)
-    print("\n| peer | open shards | ours | open shards | worse than the peer in |\n|---|---|---|---|---|")
-    against = []
+            print(*_row(peer.name, theirs[peer.name]), sep=" | ", flush=True)
+    shown = ours | theirs
+    rows = table([*head, "verdict"], [_row(name, judged) for name, judged in shown.items()])
+    against, compared = [], []
     for name, judged in theirs.items():
         # As many lanes as the peer has shards open, or the best of the table with no more; half a shard of slack,
         # because both numbers are means over time.
@@ -179,11 +179,13 @@ def main() -> None:
         best = min(able, key=lambda k: (able[k].mean("p_same", "middle")[0], -able[k].open))
         worse = _worse(able[best], judged)
         against.append((name, worse))
-        cells = [name, f"{judged.open:.1f}", best, f"{able[best].open:.1f}", "; ".join(worse) or "nothing"]
-        print("| " + " | ".join(cells) + " |", flush=True)
+        compared.append({"peer": name, "against": _numbers(best, able[best]), "worse in": worse})
+        print(name, f"{judged.open:.1f}", best, f"{able[best].open:.1f}", "; ".join(worse) or "nothing", sep=" | ")
     print(f"\n{_said(against)}")
     if len(theirs) == len(peers):
-        write(rows, _said(against))
+        orders = [_numbers(name, judged) for name, judged in shown.items()]
+        keep("quality", {"machine": machine("fixed seeds"), "orders": orders, "compared": compared})
+        put(DOCS / "explanation" / "quality.md", "quality", f"{rows}\n\n{_said(against)}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import numpy as np
 import tombola
 from tombola.arrays._pov import ITERATIONS
 from tombola.order import Layout, Order, Permutation, derive_key, make_spec
+from tombola.pipeline import Pipeline
 
 FOLDER = Path(__file__).parents[1] / "tests" / "vectors"
 ANSWERS = (
@@ -157,6 +158,49 @@ def array_cases() -> Iterator[Case]:
                 yield question | {"iterations": iterations, "options": options}
 
 
+def pipeline_cases() -> Iterator[Case]:
+    """The buffer shuffle alone, over shards, in passes and readers, and mixtures."""
+    shuffle = {"buffer_size": 7, "seed": 7}
+    chains: list[list[list[Any]]] = [
+        [["shuffle", {"buffer_size": 1}]],
+        [["shuffle", shuffle]],
+        [["shuffle", {"buffer_size": 100, "seed": -1}]],
+        [["shuffle", {"buffer_size": 9, "initial": 2, "seed": 2**70}]],
+        [["shuffle", {"buffer_bytes": 200, "seed": 3}]],
+        [["shuffle", shuffle | {"input_shards": 3}]],
+        [["take", {"count": 19}], ["shuffle", shuffle]],
+        [["shuffle", shuffle], ["skip", {"count": 5}]],
+        [["shuffle", shuffle], ["shuffle", shuffle]],
+        [["shuffle", shuffle], ["repeat", {"times": 2}], ["repeat", {"times": 2}]],
+        [["shuffle", shuffle], ["batch", {"batch_size": 4}], ["shuffle", {"buffer_size": 3, "seed": 1}]],
+        [["shuffle", shuffle], ["shard", {"count": 2, "number": 1}]],
+        [["shuffle", shuffle], ["interleave", {}]],
+        *([["shuffle", shuffle], ["mix", {"weights": [3, 1], "seed": 5, "stop": stop}]] for stop in STOPS),
+    ]
+    for chain in chains:
+        for readers in (1, 2, 3):
+            yield {"pipeline": chain, "shards": [9, 4, 0, 11, 6], "readers": readers, "epoch": readers - 1}
+
+
+STOPS = ("first_exhausted", "all_exhausted", "all_exhausted_without_replacement")
+
+
+def pipeline_of(case: Case) -> Pipeline:
+    """The pipeline a case asks of: numbers in shards, and below 0 where a second one is mixed in."""
+    starts = [sum(case["shards"][:at]) for at in range(len(case["shards"]))]
+    shards = [range(start, start + size) for start, size in zip(starts, case["shards"], strict=True)]
+    made = Pipeline.from_generator(iter, shards=shards)
+    for name, options in case["pipeline"]:
+        if name in ("mix", "interleave"):
+            other = Pipeline.from_iterable(range(-8, 0)).shuffle(3, seed=1)
+            made = getattr(Pipeline, name)([made, other], **options)
+        else:
+            made = getattr(made, name)(**options)
+    made = made.with_readers(case["readers"]).split_by_node(0, 1)
+    made.set_epoch(case["epoch"])
+    return made
+
+
 def base(**options: Any) -> dict[str, Any]:
     """Lanes as the base of another order."""
     return {"order": "lanes", **options}
@@ -222,6 +266,7 @@ def order_of(case: Case) -> Order:
 FILES: dict[str, list[Case]] = {
     "arrays.json": list(array_cases()),
     "permutation.json": list(permutation_cases()),
+    "pipeline.json": list(pipeline_cases()),
     "sequential.json": list(order_cases("sequential", [{}])),
     "global.json": list(order_cases("global", [{}])),
     "lanes.json": list(order_cases("lanes", LANES)),
@@ -237,6 +282,8 @@ FILES: dict[str, list[Case]] = {
 
 def answered(question: Case) -> Case:
     """The case with its answers as the code gives them now."""
+    if "pipeline" in question:
+        return question | {"records": list(pipeline_of(question))}
     if "method" in question:
         return question | array_answers(question)
     if "n" in question:

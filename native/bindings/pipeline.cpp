@@ -199,10 +199,13 @@ void bind_pipeline(nb::module_& m) {
                             "Records of an iterator, in an order shuffled within a buffer. Bounds of 0 are none.")
       .def(nb::init<nb::object, std::uint64_t, std::int64_t, std::int64_t, std::int64_t, nb::object, nb::object>(),
            "source"_a, "key"_a, "records_max"_a, "bytes_max"_a, "initial"_a, "size_of"_a.none(), "mark"_a.none())
-      .def("load", &ShuffleBuffer::load, "records"_a, "ordinals"_a, "emitted"_a, "pulled"_a, "done"_a, "next_mark"_a,
+      .def("load", &ShuffleBuffer::load,
+           nb::sig("def load(self, records: list[Any], ordinals: NDArray[numpy.int64], emitted: int, pulled: int, done: "
+                   "bool, next_mark: int) -> None"),
+           "records"_a, "ordinals"_a, "emitted"_a, "pulled"_a, "done"_a, "next_mark"_a,
            "Sets what is in the buffer and how far it is.")
-      .def("ordinals", &ShuffleBuffer::ordinals, "By slot: the number of the record in the source.")
-      .def("records", &ShuffleBuffer::records, "By slot: the record.")
+      .def("ordinals", &ShuffleBuffer::ordinals, nb::sig("def ordinals(self) -> NDArray[numpy.int64]"), "By slot: the number of the record in the source.")
+      .def("records", &ShuffleBuffer::records, nb::sig("def records(self) -> list[Any]"), "By slot: the record.")
       .def_prop_ro("emitted", &ShuffleBuffer::emitted, "Records given out.")
       .def_prop_ro("pulled", &ShuffleBuffer::pulled, "Records taken in.")
       .def_prop_ro("done", &ShuffleBuffer::done, "Whether the source has ended.");

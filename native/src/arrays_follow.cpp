@@ -20,6 +20,7 @@ constexpr int kCutBits = 6;                           // else every 64th row is 
 constexpr std::uint64_t kPiecesAim = 4096;
 constexpr std::uint64_t kWalkersMin = 8, kWalkersMax = 48;
 constexpr std::uint64_t kOnTheWay = 12 << 10;         // bytes of rows that the walkers of a thread have asked for: measured
+constexpr std::uint64_t kStepsAtOnce = 1 << 20;       // of Fisher–Yates, between two looks for a stop
 constexpr std::uint64_t kPiecesMin = 64, kPiecesMax = 1024;  // of a task
 
 // All arrays of a unison as if they were one with long rows.
@@ -258,10 +259,11 @@ bool exact_permutation(std::int64_t* out, std::uint64_t n, std::uint64_t key, in
 }
 
 template <class T>
-void gpu1_permutation(T* out, std::uint64_t n, std::uint64_t key) {
+bool gpu1_permutation(T* out, std::uint64_t n, std::uint64_t key, const Stop& stop) {
   __extension__ using u128 = unsigned __int128;
   for (std::uint64_t i = 0; i < n; ++i) out[i] = static_cast<T>(i);
   for (std::uint64_t k = 0; k + 1 < n; ++k) {
+    if (k % kStepsAtOnce == 0 && stop && stop()) return false;
     const std::uint64_t bound = n - k;
     for (std::uint64_t attempt = 0;; ++attempt) {
       const u128 product = static_cast<u128>(word(child(key, attempt), k)) * bound;
@@ -270,19 +272,21 @@ void gpu1_permutation(T* out, std::uint64_t n, std::uint64_t key) {
       break;
     }
   }
+  return true;
 }
 
-template void gpu1_permutation(std::uint32_t*, std::uint64_t, std::uint64_t);
-template void gpu1_permutation(std::uint64_t*, std::uint64_t, std::uint64_t);
-template void gpu1_permutation(std::int64_t*, std::uint64_t, std::uint64_t);
+template bool gpu1_permutation(std::uint32_t*, std::uint64_t, std::uint64_t, const Stop&);
+template bool gpu1_permutation(std::uint64_t*, std::uint64_t, std::uint64_t, const Stop&);
+template bool gpu1_permutation(std::int64_t*, std::uint64_t, std::uint64_t, const Stop&);
 
-void gpu1_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads) {
+bool gpu1_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop) {
   const auto go = [&]<class T>(T) {
     LargeVector<T> from(n);
-    gpu1_permutation(from.data(), n, key);
+    if (!gpu1_permutation(from.data(), n, key, stop)) return false;
     follow(from.data(), n, arrays, threads);
+    return true;
   };
-  n <= std::numeric_limits<std::uint32_t>::max() ? go(std::uint32_t{}) : go(std::uint64_t{});
+  return n <= std::numeric_limits<std::uint32_t>::max() ? go(std::uint32_t{}) : go(std::uint64_t{});
 }
 
 }  // namespace tombola

@@ -25,11 +25,11 @@ bool exact_permutation(std::int64_t* out, std::uint64_t n, std::uint64_t key, in
                        const Tuning& tuning = {});
 
 // The permutation "exact_gpu1": Fisher–Yates upwards, place k drawing from the key's words. In parallel on a GPU, in
-// sequence here. T: std::uint32_t, std::uint64_t or std::int64_t.
+// sequence here. T: std::uint32_t, std::uint64_t or std::int64_t. False when it was stopped.
 template <class T>
-void gpu1_permutation(T* out, std::uint64_t n, std::uint64_t key);
+bool gpu1_permutation(T* out, std::uint64_t n, std::uint64_t key, const Stop& stop);
 
-// "exact_gpu1" for arrays in memory.
-void gpu1_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads);
+// "exact_gpu1" for arrays in memory. False when it was stopped, before any row has moved.
+bool gpu1_arrays(const std::vector<Strided>& arrays, std::uint64_t n, std::uint64_t key, int threads, const Stop& stop);
 
 }  // namespace tombola

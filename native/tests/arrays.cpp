@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "arrays_exact.hpp"
+#include "arrays_file.hpp"
 #include "arrays_follow.hpp"
 #include "arrays_pov.hpp"
 #include "keys.hpp"
@@ -49,6 +53,8 @@ class Numbered {
       for (std::uint64_t k = 0; k < bytes; ++k) data_[i * step_ + k] = pattern(i, k);
     }
   }
+  const std::vector<std::byte>& data() const { return data_; }
+  std::vector<std::byte>& data() { return data_; }
   Strided view() { return {data_.data(), static_cast<std::int64_t>(step_), bytes_, {}}; }
   Strided backwards() { return {data_.data() + (n_ - 1) * step_, -static_cast<std::int64_t>(step_), bytes_, {}}; }
   std::int64_t number(std::uint64_t i) const {
@@ -84,6 +90,27 @@ class Numbered {
   std::vector<std::byte> data_;
 };
 
+// A file that is gone when it is closed, holding the data after some bytes.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::vector<std::byte>& data, std::uint64_t skip) : file_(std::tmpfile()) {
+    REQUIRE(file_ != nullptr);
+    REQUIRE(::pwrite(number(), data.data(), data.size(), static_cast<off_t>(skip)) == static_cast<ssize_t>(data.size()));
+  }
+  ~TemporaryFile() { std::fclose(file_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  int number() const { return fileno(file_); }
+  std::vector<std::byte> read(std::uint64_t skip, std::size_t bytes) const {
+    std::vector<std::byte> data(bytes);
+    REQUIRE(::pread(number(), data.data(), bytes, static_cast<off_t>(skip)) == static_cast<ssize_t>(bytes));
+    return data;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
 Ints exact(std::uint64_t n, std::uint64_t key, int threads, const Tuning& tuning = {}) {
   Ints out(n);
   tombola::exact_permutation(out.data(), n, key, threads, {}, tuning);
@@ -104,7 +131,7 @@ TEST_CASE("array shuffles are those of the vectors") {
     Ints rows(n);
     std::iota(rows.begin(), rows.end(), 0);
     if (c["method"] == "exact") tombola::exact_permutation(rows.data(), n, key, 2, {});
-    else if (c["method"] == "exact_gpu1") tombola::gpu1_permutation(rows.data(), n, key);
+    else if (c["method"] == "exact_gpu1") tombola::gpu1_permutation(rows.data(), n, key, {});
     else tombola::pov_arrays({{reinterpret_cast<std::byte*>(rows.data()), 8, 8, {}}}, n, key, steps_of(c), 2, {});
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < n; ++i) sum += (i + 1) * static_cast<std::uint64_t>(rows[i]);
@@ -190,6 +217,42 @@ TEST_CASE("a stop leaves every row in the array, wherever it comes") {
         const Stop stop_pov = [&] { return asked_pov++ >= after; };
         tombola::pov_arrays({rows.view()}, 6000, 3, {3, 4, 16, {1, 3}}, threads, stop_pov);
         CHECK(rows.is_permutation());
+      }
+    }
+  }
+}
+
+TEST_CASE("exact_gpu1 stops before a row has moved, or not at all") {
+  Numbered rows(3000, 40, 3);
+  CHECK_FALSE(tombola::gpu1_arrays({rows.view()}, 3000, 3, 3, [] { return true; }));
+  CHECK(rows.number(7) == 7);
+  CHECK(tombola::gpu1_arrays({rows.view()}, 3000, 3, 3, [] { return false; }));
+  CHECK(rows.is_permutation());
+  CHECK(rows.number(7) != 7);
+}
+
+TEST_CASE("rows in a file come as in memory, with any threads and memory; a stop leaves the source as it was") {
+  const std::uint64_t n = 3000, skip = 9;
+  const Ints wanted = exact(n, 8, 1, kSmall);
+  for (const std::uint64_t bytes : {4u, 8u, 13u, 300u}) {
+    const Numbered before(n, bytes, 0);
+    TemporaryFile source(before.data(), skip);
+    for (const int threads : {1, 3}) {
+      for (const std::uint64_t memory : {std::uint64_t{1}, std::uint64_t{1} << 20}) {
+        CAPTURE(bytes);
+        CAPTURE(threads);
+        TemporaryFile target(std::vector<std::byte>(before.data().size()), skip);
+        const tombola::FileLayout layout{source.number(), target.number(), skip, n, bytes, memory};
+        CHECK(tombola::exact_file(layout, 8, threads, {}, kSmall));
+        Numbered after(n, bytes, 0);
+        after.data() = target.read(skip, before.data().size());
+        CHECK(after.is_permutation());
+        bool same = true;
+        for (std::uint64_t i = 0; i < n; ++i) same = same && after.number(i) == wanted[i];
+        CHECK(same);
+        int asked = 0;
+        CHECK_FALSE(tombola::exact_file(layout, 8, threads, [&] { return ++asked > 3; }, kSmall));
+        CHECK(source.read(skip, before.data().size()) == before.data());
       }
     }
   }

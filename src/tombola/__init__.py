@@ -22,6 +22,7 @@ __all__ = [
     "Layout",
     "Options",
     "Permutation",
+    "Pipeline",
     "Plan",
     "Reading",
     "Sequential",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tombola.arrays import Options, get_build_params, optim_options_for_dataset, permutation, shuffle, shuffled
     from tombola.formats import Writer
     from tombola.order import Global, Lanes, Layout, Permutation, Sequential
+    from tombola.pipeline import Pipeline
     from tombola.plan import Cursor, Plan, World
     from tombola.stream import Batch, Reading, Stream
 
@@ -48,6 +50,7 @@ _NAMES = {
     "arrays": ("Options", "get_build_params", "optim_options_for_dataset", "permutation", "shuffle", "shuffled"),
     "formats": ("Writer",),
     "order": ("Global", "Lanes", "Layout", "Permutation", "Sequential"),
+    "pipeline": ("Pipeline",),
     "plan": ("Cursor", "Plan", "World"),
     "stream": ("Batch", "Reading", "Stream"),
 }

@@ -291,13 +291,13 @@ class ShuffleBuffer:
 
     def __init__(self, source: object, key: int, records_max: int, bytes_max: int, initial: int, size_of: object | None, mark: object | None) -> None: ...
 
-    def load(self, records: list, ordinals: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], emitted: int, pulled: int, done: bool, next_mark: int) -> None:
+    def load(self, records: list[Any], ordinals: NDArray[numpy.int64], emitted: int, pulled: int, done: bool, next_mark: int) -> None:
         """Sets what is in the buffer and how far it is."""
 
-    def ordinals(self) -> object:
+    def ordinals(self) -> NDArray[numpy.int64]:
         """By slot: the number of the record in the source."""
 
-    def records(self) -> list:
+    def records(self) -> list[Any]:
         """By slot: the record."""
 
     @property

@@ -18,6 +18,7 @@
     │   ├── HashError                bytes that differ from their hash
     │   └── ShardError               a shard that is cut short, or whose header or offsets lie
     ├── CursorError (ValueError)     a cursor does not belong to this run
+    ├── StateError (ValueError)      a state does not belong to this pipeline, or it cannot give one
     ├── StreamError                  a stream cannot go on: closed, replaced by a newer iteration, or kept waiting
     ├── MapError                     a mapped function failed: has record
     └── MissingExtra (ImportError)   an optional dependency is not installed
@@ -47,6 +48,7 @@ __all__ = [
     "OutputError",
     "PlanError",
     "ShardError",
+    "StateError",
     "StoreError",
     "StreamError",
     "TombolaError",
@@ -88,12 +90,16 @@ class CursorError(TombolaError, ValueError):
     """A cursor does not belong to this run."""
 
 
+class StateError(TombolaError, ValueError):
+    """A state does not belong to this pipeline, is damaged or not whole, or cannot be given."""
+
+
 class StreamError(TombolaError):
     """A stream cannot go on: it was closed, a newer iteration took its place, or nothing came for too long."""
 
 
 class MapError(TombolaError):
-    """A mapped function failed: has `record`, the number in the dataset, where the function takes one record."""
+    """A function failed: has `record`, where it takes one record: its number in the dataset, or in a pipeline's run."""
 
     def __init__(self, message: str, *, record: int | None = None) -> None:
         super().__init__(message)

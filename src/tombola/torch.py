@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tombola._ints import integer
-from tombola.errors import FormatError, InputError, MissingExtra, PlanError
+from tombola.errors import FormatError, InputError, MissingExtra, PlanError, StateError
 from tombola.formats import Encoding, Ragged, encoding
+from tombola.pipeline import Pipeline
 from tombola.plan import Cursor
 from tombola.stream import Batch, Mapped, MappedBatch, Stream
 
@@ -30,10 +31,11 @@ try:
 except ImportError as problem:
     raise MissingExtra("tombola.torch needs torch: pip install 'tombola[torch]'") from problem
 
-__all__ = ["Dataset", "Loader", "RaggedTensor", "TensorBatch"]
+__all__ = ["Dataset", "Loader", "PipelineDataset", "RaggedTensor", "TensorBatch", "pipeline_states"]
 
 _WORKERS_MAX = 256
 _STATE = "tombola_worker"
+_PIPELINE = "tombola.pipeline"
 
 
 class RaggedTensor:
@@ -407,6 +409,100 @@ class _Epochs:
 
     def _epoch(self, mark: int) -> int:
         return mark % (1 << self._EPOCH) - 1
+
+
+class PipelineDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """A pipeline for torch's DataLoader, with any number of workers. Each new iteration is the next epoch.
+
+    Records are dealt to the workers, and the DataLoader takes the workers in turn. torchdata's StatefulDataLoader saves
+    and resumes it exactly; `pipeline_states` gets the states of the workers out of its state, for a resume with
+    another number of them.
+
+    >>> from tombola.pipeline import Pipeline
+    >>> numbers = Pipeline.from_iterable(range(8)).shuffle(4, seed=1)
+    >>> loader = torch.utils.data.DataLoader(PipelineDataset(numbers), batch_size=4)
+    >>> [batch.tolist() for batch in loader]
+    [[3, 2, 5, 0], [1, 4, 6, 7]]
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__()
+        if not isinstance(pipeline, Pipeline):
+            raise InputError(f"{pipeline!r} is no pipeline; give a tombola.Pipeline")
+        self.pipeline = pipeline
+        self._epochs = _Epochs()
+        self._begins_loaded = False
+        # The state of a worker whose share of the epoch had ended when the others' had not, until its next iteration.
+        self._ended: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        info = torch.utils.data.get_worker_info()
+        if info is None:
+            epoch = self._epochs.after_workers()
+            if epoch is not None:
+                self.pipeline.set_epoch(epoch)
+            reading = iter(self.pipeline)
+            self._epochs.start_at(self.pipeline.epoch + 1, 0)
+            return reading
+        worker, seed = info.id, info.seed - info.id
+        if self._begins_loaded:
+            self._begins_loaded = False
+            if self._ended is not None:
+                self._epochs.join(worker, seed, self._ended["epoch"])
+                return iter(())
+            self._epochs.join(worker, seed, self.pipeline.epoch)
+        else:
+            self._ended = None
+            self.pipeline.set_epoch(self._epochs.begin(worker, seed, (self.pipeline.epoch, 0))[0])
+        return iter(self.pipeline)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration, whoever reads it."""
+        self.pipeline.set_epoch(epoch)
+        self._epochs.start_at(epoch, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the pipeline in this process."""
+        return self.pipeline.state_dict() if self._ended is None else self._ended
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self._ended = None
+        self.pipeline.load_state_dict(state)
+        if torch.utils.data.get_worker_info() is None:
+            self._epochs.start_at(self.pipeline.epoch, 0)
+            return
+        self._begins_loaded = True
+        if state["done"]:
+            self._ended = dict(state)
+
+
+def pipeline_states(loader_state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The states of all workers' pipelines in the state of a StatefulDataLoader, for `tombola.pipeline.merge_states`.
+
+    The loader must have taken a snapshot at the step that is saved: with `snapshot_every_n_steps=1` it does at all.
+    """
+    found: list[dict[str, Any]] = []
+    todo: list[Any] = [loader_state]
+    while todo:
+        value = todo.pop()
+        if not isinstance(value, Mapping):
+            continue
+        if value.get("format") == _PIPELINE:
+            found.append(dict(value))
+            continue
+        behind = value.get("_steps_since_snapshot") or 0
+        if behind:
+            raise StateError(
+                f"the loader's last snapshot of its workers is {behind} steps old; save at a step at which one is "
+                f"due, or make the loader with snapshot_every_n_steps=1"
+            )
+        todo.extend(value.values())
+    if not found:
+        raise StateError(
+            "there is no state of a pipeline in this; give what the state_dict of a StatefulDataLoader returned"
+        )
+    return found
 
 
 class Loader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -115,6 +116,33 @@ def test_every_order_is_equally_likely_by_every_way(way: str, n: int) -> None:
         return x[:, 0]
 
     assert p_of_all_orders(n, 60, order_of) > P_MIN
+
+
+@pytest.mark.parametrize("n", [4, 5])
+@pytest.mark.parametrize("way", ["memmap", "file"])
+def test_every_order_is_equally_likely_on_disk(way: str, n: int) -> None:
+    limits = SMALL["eight buckets, two tasks"].native()
+    ordered = np.arange(n, dtype=np.int64).tobytes()
+    source, target = os.memfd_create("source"), os.memfd_create("target")
+    os.write(source, ordered)
+    os.write(target, ordered)
+    mapped = np.memmap(f"/proc/self/fd/{target}", np.int64, "r+")
+    view = (mapped.__array_interface__["data"][0], 8, 8, [])
+
+    def order_of(i: int) -> npt.NDArray[np.int64]:
+        if way == "memmap":
+            mapped[:] = np.arange(n)
+            _core.exact_arrays([view], n, key(i), 2, False, 256, limits)
+        else:
+            _core.exact_file(source, target, 0, n, 8, 1, key(i), 2, limits)
+        return np.frombuffer(os.pread(target, len(ordered), 0), np.int64)
+
+    try:
+        assert p_of_all_orders(n, 60, order_of) > P_MIN
+        assert os.pread(source, len(ordered), 0) == ordered
+    finally:
+        os.close(source)
+        os.close(target)
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(100, 50, 3, 4, 20, 4, 64)], ids=["leaf", "scattered"])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -125,24 +125,85 @@ def test_memory_stays_within_the_budget(tmp_path: Path, shape: tuple[int, ...], 
     assert int(run.stdout) < memory * 1.1 + (4 << 20)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_run_leaves_the_file_as_it_was(tmp_path: Path, how: signal.Signals) -> None:
-    x = np.arange(8_000_000, dtype=np.int32)
+# The signal comes after so much processor time of the core's, so never too early nor too late, however busy the machine
+# is. A handler raises Ctrl-C's own signal; without one the kernel ends the process on the spot.
+STOPPED = """
+import signal, sys
+from tombola import _core
+from tombola.arrays import shuffle_file
+
+class Core:
+    def __getattr__(self, name):
+        return getattr(_core, name)
+
+    def exact_file(self, *arguments):
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
+        _core.exact_file(*arguments)
+        print("the core has finished")
+
+# A process that a shell starts in the background ignores Ctrl-C, and so do its children unless they say otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.argv[2] == "Ctrl-C":
+    signal.signal(signal.SIGVTALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+sys.modules["tombola.arrays._files"]._core = Core()
+shuffle_file(sys.argv[1], seed=1, memory_bytes_max=1 << 24)
+"""
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "killed"])
+def test_a_stopped_run_leaves_the_file_as_it_was(tmp_path: Path, how: str) -> None:
+    x = np.arange(16_000_000, dtype=np.int32)
     path = saved(tmp_path / "x.npy", x)
-    program = (
-        "import sys; from tombola.arrays import shuffle_file; shuffle_file(sys.argv[1], seed=1, memory_bytes_max=1<<24)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stderr=subprocess.PIPE)
-    until = time.monotonic() + 30
-    while len(os.listdir(tmp_path)) < 2 and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.001)
-    assert len(os.listdir(tmp_path)) == 2, "the new file never appeared"
-    process.send_signal(how)
-    process.communicate(timeout=60)
-    assert process.returncode != 0
+    command = [sys.executable, "-c", STOPPED, str(path), how]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert np.array_equal(np.load(path), x)
-    if how == signal.SIGINT:
+    assert run.stdout == ""
+    if how == "Ctrl-C":
+        assert run.stderr.endswith("KeyboardInterrupt\n")
+        assert run.returncode == -signal.SIGINT
         assert os.listdir(tmp_path) == ["x.npy"]
+    else:
+        assert run.returncode == -signal.SIGVTALRM
+        assert len(os.listdir(tmp_path)) == 2, "nothing had been written, so nothing was interrupted"
+
+
+@pytest.mark.parametrize("step", ["open", "chown", "copystat", "utime", "replace", "fsync"])
+def test_ctrl_c_between_any_two_steps_leaves_one_whole_file(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.arange(100)
+    path = saved(tmp_path / "x.npy", x)
+    module = shutil if step == "copystat" else os
+    real = getattr(module, step)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        real(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            shuffle_file(path, seed=1)
+    assert np.array_equal(np.load(path), tombola.permutation(100, seed=1) if step == "replace" else x)
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_the_new_file_belongs_to_whom_the_old_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(9))
+    path.chmod(0o640)
+    before = path.stat()
+    given = []
+
+    def forbidden(name: Path, *owner: int) -> None:
+        given.append(owner)
+        raise PermissionError(1, "Operation not permitted")  # as for everyone but root, when it is another's
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "chown", forbidden)
+        shuffle_file(path, seed=1)
+    assert given == [(before.st_uid, before.st_gid)]
+    assert path.stat().st_mode == before.st_mode
+    assert path.stat().st_ino != before.st_ino
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +259,9 @@ def test_refused(tmp_path: Path) -> None:
     refused(saved(tmp_path / "o.npy", np.array([{}], object)), "pickled objects")
     refused(saved(tmp_path / "zero.npy", np.array(3)), "0-d")
     refused(saved(tmp_path / "f.npy", np.asfortranarray(np.ones((4, 3)))), "Fortran")
+    frozen = saved(tmp_path / "frozen.npy", np.arange(9))
+    frozen.chmod(0o444)
+    refused(frozen, "frozen.npy is read-only")
     (tmp_path / "text").write_text("hello")
     refused(tmp_path / "text", "no .npy file")
     short = tmp_path / "short.npy"
@@ -225,3 +289,20 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the size 'much' is not understood" in capsys.readouterr().err
     assert main(["shuffle", str(tmp_path / "gone")]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_command_on_a_full_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(50))
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert main(["shuffle", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"tombola: error: {path} could not be shuffled: No space left on device; it stays as it was\n"
+    )
+    assert np.array_equal(np.load(path), np.arange(50))
+    assert os.listdir(tmp_path) == ["x.npy"]

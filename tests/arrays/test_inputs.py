@@ -14,12 +14,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tombola
 from tombola.arrays import method_for
+from tombola.arrays._views import has_holes
 from tombola.errors import ArrayError, InputError
 
 METHODS = ["exact", "exact_gpu1", "pov"]
@@ -50,6 +51,35 @@ def test_dtypes(n: int, dtype: Any, method: str) -> None:
     y = tombola.shuffled(x, seed=3, method=method)
     assert y.dtype == x.dtype
     assert y.tobytes() == x[p].tobytes()
+
+
+#: Numbers of rows at which a method takes another way: groups of draws, tables, leaves, blocks, tasks, threads.
+THRESHOLDS = (2, 16, 32, 128, 256, 1024, 8192, 65_536, 131_072, 250_000)
+
+
+@given(
+    st.sampled_from(THRESHOLDS),
+    st.integers(-1, 1),
+    st.sampled_from(DTYPES),
+    st.sampled_from([1, 2, 16, 17]),
+    st.sampled_from(METHODS),
+    st.integers(1, 3),
+)
+@settings(max_examples=150)
+def test_every_row_is_there_around_every_threshold(
+    threshold: int, beside: int, dtype: Any, columns: int, method: str, threads: int
+) -> None:
+    n = threshold + beside
+    numbers = np.arange(n * columns).reshape(n, columns)
+    dt = np.dtype(dtype)
+    if dt.hasobject:
+        x = numbers.astype(object)
+    else:
+        text = numbers.astype("<u8").view(np.uint8).reshape(n, columns, 8)
+        x = np.resize(text, (n, columns, dt.itemsize)).view(dt)[..., 0] if dt.itemsize else numbers.astype(dt)
+    wanted = x[tombola.permutation(n, seed=threshold, method=method)].tobytes()
+    tombola.shuffle(x, seed=threshold, method=method, threads=threads)
+    assert x.tobytes() == wanted
 
 
 @given(
@@ -99,6 +129,64 @@ def test_columns_of_one_array_in_unison() -> None:
     tombola.shuffle([table[:, 0], table[:, 2]], seed=4)
     p = tombola.permutation(100, seed=4)
     assert np.array_equal(table, np.stack([p * 3, np.arange(100) * 3 + 1, p * 3 + 2], axis=1))
+
+
+FIELDS = [("a", "u1"), ("b", "<u4"), ("c", [("d", "u1"), ("e", ">u2"), ("f", "S3")], (2,)), ("g", "O"), ("h", "u1")]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("names", [["a", "c"], ["b"], ["g", "h"], ["a", "h"], ["h", "b"]], ids=",".join)
+@pytest.mark.parametrize("shape", [(300,), (300, 3)])
+def test_fields_that_a_view_leaves_out_stay_where_they_are(
+    shape: tuple[int, ...], names: list[str], method: str
+) -> None:
+    table = np.zeros(shape, FIELDS)
+    numbers = np.arange(table.size).reshape(shape)
+    table["a"], table["b"], table["h"], table["g"] = numbers, numbers, numbers + 1, numbers
+    table["c"]["e"][..., 0], table["c"]["f"][..., 1] = numbers, numbers.astype("S3")
+    before = table.copy()
+    tombola.shuffle(table[names], seed=4, method=method)
+    p = tombola.permutation(300, seed=4, method=method)
+    for name in table.dtype.names or ():
+        assert np.array_equal(table[name], before[name][p] if name in names else before[name]), name
+
+
+def test_within_items_of_items() -> None:
+    table = np.zeros(500, FIELDS)
+    table["c"]["d"], table["c"]["e"] = np.arange(500)[:, None] % 200, np.arange(1000).reshape(500, 2)
+    table["c"]["f"] = b"xyz"
+    inner = table["c"][:, 1][["d", "f"]]
+    tombola.shuffle(inner, seed=2)
+    assert table["c"]["d"][:, 1].tolist() == (tombola.permutation(500, seed=2) % 200).tolist()
+    assert np.array_equal(table["c"]["d"][:, 0], np.arange(500) % 200)
+    assert np.array_equal(table["c"]["e"], np.arange(1000).reshape(500, 2))
+
+
+def test_padding_moves_along_with_an_array_of_its_own() -> None:
+    padded = np.zeros(100, np.dtype([("a", "u1"), ("b", "u8")], align=True))
+    assert not has_holes(padded)
+    assert not has_holes(padded[::2])
+    assert has_holes(padded[["a"]])
+    padded["b"] = np.arange(100)
+    tombola.shuffle(padded[::-2], seed=1)
+    assert np.array_equal(padded["b"][::-2], (99 - 2 * tombola.permutation(50, seed=1)))
+
+
+@pytest.mark.parametrize("fields", [None, ["a"]])
+def test_a_generator_is_drawn_from_once_and_not_when_refused(fields: list[str] | None) -> None:
+    x = np.zeros(50, [("a", "u1"), ("b", "u4")])
+    view = x if fields is None else x[fields]
+    one, other = np.random.default_rng(1), np.random.default_rng(1)
+    tombola.shuffle(view, seed=one)
+    other.integers(2**63 - 1)
+    assert one.bit_generator.state == other.bit_generator.state
+    view.flags.writeable = False
+    for arguments in ({}, {"threads": 0}, {"iterations": 0}):
+        with pytest.raises(ArrayError):
+            tombola.shuffle(view, seed=one, **arguments)
+    with pytest.raises(ArrayError, match="iterations is 0"):
+        tombola.permutation(5, seed=one, iterations=0)
+    assert one.bit_generator.state == other.bit_generator.state
 
 
 def test_objects_keep_their_counts() -> None:
@@ -228,6 +316,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "0-d torch": (torch.tensor(3), {}, "0-d"),
     "requires grad": (torch.ones(3, requires_grad=True), {}, "detach"),
     "sparse": (torch.eye(3).to_sparse(), {}, "dense"),
+    "nested": (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), {}, "only dense"),
     "meta": (torch.ones(3, device="meta"), {}, "device meta"),
     "broadcast": (torch.ones(1).expand(4), {}, "overlap"),
     "a sliding window": (np.lib.stride_tricks.sliding_window_view(base, 3, writeable=True), {}, "overlap"),

@@ -36,7 +36,7 @@ def holds_every_row(numbers: np.ndarray) -> bool:
     return bool(seen.all())
 
 
-@pytest.mark.parametrize(("method", "threads"), [("exact", 1), ("exact", 2), ("pov", 2)])
+@pytest.mark.parametrize(("method", "threads"), [("exact", 1), ("exact", 2), ("exact_gpu1", 2), ("pov", 2)])
 def test_every_row_is_there(method: str, threads: int) -> None:
     n = 12_000_000
     x = np.repeat(np.arange(n, dtype=np.uint32)[:, None], 2, axis=1)

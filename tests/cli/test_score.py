@@ -74,6 +74,8 @@ def test_exit_code(words: list[str], code: int, capsys: pytest.CaptureFixture[st
         (["--label", "wrong.npy"], "numpy.save"),
         (["--ids", "ids.npy", "--lanes", "3"], "--lanes describes an order"),
         (["--ids", "ids.npy", "--seed", "0"], "--seed describes an order"),
+        (["--ids", "ids.npy", "--epochs", "2"], "--epochs describes an order"),
+        (["--lanes", "4", "--option", "lanes=8"], "--lanes 4 and --option lanes=8 both set it"),
         (["--label", "constant.npy"], "constant.npy: the feature is the same"),
         (["--batch-size", "10000"], "at least 8"),
         (["--order", "lane"], "no order named 'lane'"),

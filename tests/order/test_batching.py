@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.order.test_concatenation import STREAMS
+from tests.order.test_concatenation import SCORED, STREAMS
 from tests.strategies import batchings, whole_batch
 from tombola.errors import CursorError, OrderError, PlanError
 from tombola.order import (
@@ -37,6 +37,7 @@ from tombola.testing import OrderTests
 class BatchingTests(OrderTests):
     layouts = STREAMS
     large: ClassVar = Layout(np.full(999, 10**9), streams=np.arange(999) % 3)
+    scored: ClassVar = SCORED
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         return np.bincount(slow_batching(order, epoch), minlength=order.layout.records)
@@ -202,6 +203,28 @@ def test_a_rare_stream_of_a_stratified_batch_comes_to_every_rank() -> None:
     assert (read.sum(axis=1) == 1).all()
     rare = read.mean(axis=0) * 64  # how often, of what it should be, each rank of 64 reads it
     assert 0.4 < rare.min() <= rare.max() < 1.8
+
+
+@pytest.mark.parametrize("records", [10**5, 10**6])
+def test_what_a_stratified_epoch_lacks_does_not_grow(records: int) -> None:
+    """Lanes are some records ahead or behind at an epoch's end; the data and the epochs read do not matter."""
+    layout = layout_of(100, 100, records=records // 200)
+    order = Stratified(64, Concatenation(base=Lanes(lanes=64))).over(layout, seed=7)
+    times = np.zeros(layout.records, np.int64)
+    for epoch in range(12):
+        read = np.bincount(order.slice(0, len(order), epoch), minlength=layout.records)
+        assert np.count_nonzero(read == 0) < 3000
+        times += read
+        assert times.max() <= epoch + 2
+    assert times.min() >= 11
+
+
+@pytest.mark.parametrize("kind", [PerStream, DevicePerStream])
+def test_epochs_of_whole_batches_per_stream_are_passes(kind: type[PerStream | DevicePerStream]) -> None:
+    layout = layout_of(64, 64, records=64)
+    order = kind(64, Concatenation(base=Lanes(lanes=16))).over(layout, seed=7)
+    for epoch in range(3):
+        assert sorted(order.slice(0, len(order), epoch).tolist()) == list(range(layout.records))
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4, 5, 12, 16, 60, 64, 1024])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,6 +22,7 @@ THREE = tuple(
     for layout in OrderTests.layouts
     if np.count_nonzero(layout.sizes) > 4
 )
+SCORED = Layout.joined([Layout.equal(20, 50), Layout.equal(30, 50), Layout.equal(14, 50)])
 STREAMS = (*THREE, Layout.joined([Layout.equal(8, 16), Layout([5, 0, 9]), Layout([40])]))
 
 
@@ -30,6 +33,7 @@ def planned(order: Order, epoch: int) -> np.ndarray:
 class ConcatenationTests(OrderTests):
     layouts = STREAMS
     large = Layout(np.full(999, 10**9), streams=np.arange(999) % 3)
+    scored: ClassVar = SCORED
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         counts = planned(order, epoch)
@@ -60,6 +64,7 @@ class TestRepeats(ConcatenationTests):
 class TestChoose(ConcatenationTests):
     spec = Concatenation((Take(choose=7), Take(choose=30), Take()), granularity=4, base=Lanes(lanes=2, window=2))
     layouts = tuple(layout for layout in STREAMS if layout.records > 60)
+    scored = Layout.joined([Layout([30]), Layout.equal(20, 50), Layout.equal(40, 50)])
 
 
 class TestProportionsOverAGlobalShuffle(ConcatenationTests):
@@ -73,6 +78,7 @@ class TestFixedSampling(ConcatenationTests):
 class TestSequentialRepeats(ConcatenationTests):
     spec = Concatenation((Take(repeat=2), Take(), Take(repeat=0.5)), sampling="fixed", base=Sequential())
     epochs_differ = False
+    scored = None  # no shuffle
 
 
 @given(order=concatenations(), epoch=epochs)

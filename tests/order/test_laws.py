@@ -17,6 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 class TestSequential(OrderTests):
     spec = Sequential()
+    scored = None  # no shuffle
     epochs_differ = False
     seeds_differ = False
     visits_exact = True
@@ -92,6 +93,7 @@ class RotatedOrder(Order):
 
 class TestRotated(OrderTests):
     spec = Rotated()
+    scored = None  # no shuffle
 
 
 # ---- an order that reads every record twice, but those of the last shard never
@@ -232,6 +234,14 @@ def test_the_suite_finds_a_broken_law(broken: type[Order], law: Law) -> None:
 
     with pytest.raises(AssertionError):
         law(Suite(), Layout([5, 0, 9, 3]), 7)
+
+
+def test_the_suite_finds_an_order_that_does_not_mix() -> None:
+    class Suite(OrderTests):
+        spec = Rotated()
+
+    with pytest.raises(AssertionError, match="flaw: radius 5"):
+        Suite().test_score(7)
 
 
 def test_a_suite_without_an_order_says_so() -> None:

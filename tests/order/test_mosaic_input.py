@@ -42,6 +42,7 @@ def weighed(**options: Any) -> mosaic.Weights:
         (lambda: mosaic.work(LAYOUT, OPTIONS, device_batch=1, weights=[1, 2]), "weights is [1, 2]"),  # type: ignore
         (lambda: mosaic.Py1e(choose="ab"), "choose is 'ab'"),  # type: ignore[arg-type]
         (lambda: mosaic.Py1e(choose=5), "choose is 5"),  # type: ignore[arg-type]
+        (lambda: mosaic.Py1e().over(Layout([2**41])), "keeps all of them in memory: more than 2^40 are refused"),
     ],
 )
 def test_bad_input(call: Callable[[], object], words: str) -> None:

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.order._checks import assert_visits_cover
 from tests.strategies import epochs, lane_specs, layouts, orders, seeds
 from tombola.errors import LayoutError, OrderError
-from tombola.order import Global, Lanes, Layout, Order, Sequential, make_spec, register
+from tombola.order import Global, Lanes, Layout, Order, OrderSpec, Sequential, make_spec, register
 from tombola.order._slow import slow_lanes
 
 
@@ -56,14 +57,7 @@ def test_shards_that_are_empty_for_once_keep_their_place(data, sizes: list[int],
     assert np.array_equal(order.find_all(records, epoch)[0], np.arange(len(order)))
     visits = order.visits(epoch)
     assert (visits.record_start < visits.record_stop).all()
-    covered = np.zeros(len(order), bool)
-    for lane, start, stop, first, last in zip(
-        visits.lane, visits.record_start, visits.record_stop, visits.first, visits.last, strict=True
-    ):
-        assert first % order.lanes == last % order.lanes == lane
-        mine = np.arange(first, last + 1, order.lanes)
-        covered[mine[(records[mine] >= start) & (records[mine] < stop)]] = True
-    assert covered.all()
+    assert_visits_cover(order, visits, records)
 
 
 @given(order=orders(records_max=800), epoch=epochs)
@@ -182,6 +176,12 @@ def test_layout_locates_every_record(sizes: list[int], data: st.DataObject) -> N
     assert Layout([*sizes, 0]) != layout
 
 
+def test_layouts_are_joined_from_any_iterable() -> None:
+    parts = [Layout([3, 4]), Layout([5])]
+    assert Layout.joined(iter(parts)) == Layout.joined(parts)
+    assert Layout.joined(parts).sizes.tolist() == [3, 4, 5]
+
+
 def test_streams_are_part_of_a_layout() -> None:
     layout = Layout([1, 2], streams=[0, 1])
     assert layout.streams is not None
@@ -231,6 +231,8 @@ LAYOUT = Layout([5, 5])
         (lambda: make_spec("lanes", lane=3), "no option 'lane'"),
         (lambda: make_spec("global", lanes=3), "it has none"),
         (lambda: register("lanes")(Global), "belongs to Lanes already"),
+        (lambda: register("tests/none")(int), "give a frozen dataclass that is an OrderSpec"),  # type: ignore[type-var]
+        (lambda: register(5), "the name of an order is 5"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_orders(call, words: str) -> None:
@@ -255,6 +257,8 @@ def test_bad_orders(call, words: str) -> None:
         (lambda: Layout([1], streams=[-1]), "stream -1"),
         (lambda: Layout.equal(-1, 5), "shards is -1"),
         (lambda: Layout([3]).locate([3]), "record 3 is outside"),
+        (lambda: Layout.joined(Layout([3])), "joined takes a list of layouts, not <Layout of 3 records"),
+        (lambda: Layout.joined(5), "joined takes a list of layouts, not 5"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_layouts(call, words: str) -> None:
@@ -307,8 +311,9 @@ def test_threads_change_nothing(spec: Lanes, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_fork_while_another_thread_makes_an_epoch() -> None:
-    order = Lanes(lanes=64).over(Layout.equal(200_000, 3), seed=1)
+@pytest.mark.parametrize("spec", [Lanes(lanes=64), make_spec("mosaic/py1s", canonical_nodes=64)])
+def test_a_fork_while_another_thread_makes_an_epoch(spec: OrderSpec) -> None:
+    order = spec.over(Layout.equal(200_000, 3), seed=1)
     expected = order.at(5, 10_000)
     stop = threading.Event()
 

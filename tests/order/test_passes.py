@@ -22,10 +22,16 @@ class PassesTests(OrderTests):
     """Every record comes as often as the passes that the epoch cuts through say."""
 
     large: ClassVar = Layout.equal(1000, 10**9)
+    scored: ClassVar = None  # most epochs here are of a few records
 
     def planned(self, order: Order, epoch: int) -> np.ndarray:
         base = order.spec.base.over(order.layout, seed=order.seed)  # type: ignore[attr-defined]
         return np.bincount(slow_passes(base, len(order), epoch), minlength=order.layout.records)
+
+
+class TestHalfEpochs(PassesTests):
+    spec = Passes(1600, Lanes(lanes=4))
+    scored: ClassVar = Layout.equal(64, 50)
 
 
 class TestShortEpochs(PassesTests):
@@ -124,6 +130,15 @@ def test_far_epochs() -> None:
     assert [int(order.at(t, far)) for t in range(10, 40)] == records.tolist()
     with pytest.raises(OrderError, match="over 2\\^62"):
         order.at(0, 2**50)
+
+
+def test_epochs_of_more_passes_than_can_be_listed() -> None:
+    """Listing them would fill the memory; what a position reads is known all the same."""
+    order = Passes(2**61, Lanes(lanes=4)).over(Layout([200]), seed=1)
+    assert order.at(2**61 - 1) == order.slice(2**61 - 1, 2**61)[0]
+    for call in (lambda: order.find(3), order.visits):
+        with pytest.raises(OrderError, match="some 11529215046068470 passes"):
+            call()
 
 
 @pytest.mark.parametrize(

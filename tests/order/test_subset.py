@@ -195,7 +195,9 @@ LAYOUT = Layout([5, 5])
         (lambda: Kept.where(3, records=5), "the predicate is 3"),  # type: ignore[arg-type]
         (lambda: Subset([]).over(LAYOUT), "none of the 10 records is kept"),
         (lambda: Subset([10]).over(LAYOUT), "record 10 is outside"),
-        (lambda: Subset("nowhere.npz").over(LAYOUT), "nowhere.npz"),
+        (lambda: Subset("nowhere.npz").over(LAYOUT), "the bitmap nowhere.npz cannot be read: No such file"),
+        (lambda: Kept.load(__file__), "holds no bitmap of records; write one with Kept.save"),
+        (lambda: Kept.mask([True]).save("nowhere/kept.npz"), "the bitmap nowhere/kept.npz cannot be written"),
         (lambda: Subset(Kept.of([1], records=11)).over(LAYOUT), "11 records and the layout has 10"),
         (lambda: Subset([1, 2], Lanes(lanes=3)).over(LAYOUT), "only 2 records"),
         (lambda: Subset([1, 2], "lanse"), "no order named"),  # type: ignore[arg-type]

@@ -11,9 +11,11 @@ LAYERS = [
     {"cli", "testing"},
     {"torch", "jax", "mosaic", "jobs"},
     {"stream", "arrays", "quality", "capacity"},
-    {"plan", "formats", "pipeline"},
+    {"pipeline"},
+    {"plan", "formats"},
     {"order", "stores"},
-    {"_ints"},
+    {"_hands"},
+    {"_ints", "_threads"},
     {"errors", "_core"},
 ]
 DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -375,3 +376,57 @@ def test_table_without_rich_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nonsense_is_refused(subject: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         score(subject, **options)
+
+
+@pytest.mark.parametrize("lanes", [4, 16, 64])
+def test_radius_is_that_of_all_pairs_of_a_batch(lanes: int) -> None:
+    """Rows half a batch apart are in one lane when the lanes divide that: they stand for no other pair."""
+    layout = Layout.equal(256, 200)
+    order = Lanes(lanes=lanes).over(layout, seed=7)
+    batches = order.slice(0, layout.records // 64 * 64).reshape(-1, 64)
+    first, second = np.triu_indices(64, 1)
+    away = np.abs(batches[:, first] - batches[:, second]) / layout.records
+    found = score(order)
+    for chance in (0.05, 0.5, 0.95):
+        low, high = np.quantile(away, [chance - 0.02, chance + 0.02])
+        assert low < found[f"radius_{round(100 * chance)}"] < high
+
+
+def test_open_shards_over_time_are_those_of_every_position() -> None:
+    layout = Layout.equal(96, 100)
+    order = Lanes(lanes=8).over(layout, seed=7)
+    found = score(order, epochs=2)
+    visits = order.visits()
+    positions = np.arange(len(order))
+    is_open = (visits.first[:, None] <= positions) & (positions <= visits.last[:, None])
+    edges = [span.position for span in found.over_time]
+    assert edges == [k * 9600 // 32 for k in range(32)]
+    for span, stop in zip(found.over_time, [*edges[1:], 9600], strict=True):
+        assert span.open_shards == pytest.approx(is_open[:, span.position : stop].sum(axis=0).mean())
+        assert span.openings == np.count_nonzero((visits.first >= span.position) & (visits.first < stop))
+
+
+def test_a_buffer_that_fills_is_seen_over_time() -> None:
+    """An order that opens everything at once, and one shard after the other, told apart by the same record of it."""
+    layout = Layout.equal(64, 100)
+    one = score(np.arange(6400), layout=layout).over_time
+    assert all(span.open_shards == pytest.approx(1) and span.openings == 2 for span in one)
+    whole = score(np.arange(6400).reshape(64, 100).T.reshape(-1), layout=layout).over_time
+    assert whole[0].openings == 64
+    assert not any(span.openings for span in whole[1:])
+    assert json.loads(score(np.arange(6400), layout=layout).to_json())["over_time"][1] == {
+        "position": 200,
+        "open_shards": 1.0,
+        "openings": 2,
+    }
+
+
+@pytest.mark.parametrize("sizes", [[2**62], [2**61, 2**61], [2**62 - 1, 1]])
+def test_the_largest_layouts_are_scored_without_overflow(sizes: list[int]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = score(Lanes(lanes=2).over(Layout(sizes), seed=7), epochs=2)
+        assert score(Global().over(Layout(sizes), seed=7), epochs=2).verdict == "perfect"
+    assert found.verdict == "stratified"
+    assert [span.position for span in found.over_time[:2]] == [0, 2**57]
+    assert all(span.open_shards == pytest.approx(2, abs=1) for span in found.over_time)

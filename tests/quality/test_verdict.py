@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from tombola._ints import Ints
 from tombola.errors import InputError
-from tombola.order import Lanes, Layout
+from tombola.order import Lanes, Layout, Order, OrderSpec, Permutation, Visits
 from tombola.quality import Score, _coverage, _source, score
 
 LAYOUT = Layout.equal(200, 200)
@@ -266,3 +267,45 @@ def test_labels_near_the_end_of_the_whole_numbers() -> None:
 def test_nonsense_is_refused_by_name(subject: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         score(subject, **options)
+
+
+@pytest.mark.parametrize("sizes", [[100_000], [50_000] * 2, [5_000] * 20, [100_000, 3, 200, 50_000]])
+@pytest.mark.parametrize("lanes", [16, 64, 256])
+@pytest.mark.parametrize("homes", ["fixed", "fresh"])
+def test_lanes_over_few_shards_have_no_flaw(sizes: list[int], lanes: int, homes: Any) -> None:
+    found = score(Lanes(lanes=lanes, homes=homes).over(Layout(sizes), seed=7), epochs=4)
+    assert found.verdict in ("stratified", "local"), str(found)
+
+
+def test_lanes_that_lie_side_by_side_in_a_batch_are_a_flaw() -> None:
+    """Few shards excuse what lanes do, but not batches of neighbours."""
+
+    @dataclass(frozen=True)
+    class Neighbours(OrderSpec):
+        name = "tests/neighbours"
+
+        def over(self, layout: Layout, *, seed: int = 0) -> Order:
+            return NeighboursOrder(self, layout, seed)
+
+    class NeighboursOrder(Order):
+        """Lane c reads the c-th stretch of the data, and lanes come in the order of storage."""
+
+        lanes = 256
+
+        def _at(self, positions: Ints, epoch: int) -> Ints:
+            places = len(self) // self.lanes
+            inside = Permutation(places, self.seed, "inside", epoch).at(positions // self.lanes)
+            return positions % self.lanes * places + inside
+
+        def _find(self, records: Ints, epoch: int) -> Ints:
+            places = len(self) // self.lanes
+            inside = Permutation(places, self.seed, "inside", epoch).find(records % places)
+            return inside * self.lanes + records // places
+
+        def visits(self, epoch: int = 0) -> Visits:
+            return super().visits(epoch)
+
+    found = score(Neighbours().over(Layout([256 * 400]), seed=7), batch_size=64, epochs=4)
+    assert found.verdict == "flawed"
+    assert "radius 50" in flaws(found)
+    assert "parts of shards that stay in one lane do not explain it" in flaws(found)

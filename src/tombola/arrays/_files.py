@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from tombola import _core
 from tombola._ints import THREADS, integer
-from tombola.arrays._seeds import key_of, seed_of
+from tombola.arrays._seeds import key_of
 from tombola.arrays._shuffle import permutation, shuffle
 from tombola.errors import ArrayError
+from tombola.order import seed_of
 
 _MEMORY = 1 << 30
 _MEMORY_MIN = 1 << 20
@@ -67,6 +68,7 @@ def shuffle_file(
         raise ArrayError(f"{path} cannot be read: {problem.strerror}") from None
     with file:
         rows = _rows_of(file, source, row_bytes)
+        _check_writable(file, source)
         whole = seed_of(seed)
         key = key_of(whole, "exact", rows.length)
         if rows.length < 2 or rows.row_bytes == 0:
@@ -84,6 +86,12 @@ def shuffle_file(
 
 
 # ---- what the file holds
+
+
+def _check_writable(file: BinaryIO, path: Path) -> None:
+    # Replacing a file takes no right to write to it, and root has every right; whoever took it away meant something.
+    if not (os.fstat(file.fileno()).st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise ArrayError(f"{path} is read-only; give the right to write to it, or shuffle a copy")
 
 
 def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
@@ -137,30 +145,36 @@ def _way(path: Path, rows: Rows, memory: int) -> str:
 @contextmanager
 def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
     """A new file beside the path, which replaces it when all went well and is gone when not."""
+    # Named before it is made and removed by that name, so that a Ctrl-C between any two lines leaves nothing behind.
+    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tombola")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tombola", dir=path.parent)
-    except OSError as problem:
-        raise ArrayError(
-            f"no file can be written beside {path}: {problem.strerror}; the new rows are written there first"
-        ) from None
-    done = False
-    try:
-        with open(handle, "w+b") as target:
+        with _created(name, path) as target:
             yield target
             target.flush()
             os.fsync(target.fileno())
+        owner = os.fstat(file.fileno())
+        with suppress(PermissionError):
+            os.chown(name, owner.st_uid, owner.st_gid)
         shutil.copystat(path, name)
         os.utime(name)
         os.replace(name, path)
-        done = True
     finally:
-        if not done:
-            os.unlink(name)
+        name.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _created(name: Path, beside: Path) -> BinaryIO:
+    try:
+        # Only for the owner until it is complete: the old file may be private.
+        return open(name, "x+b", opener=lambda path, flags: os.open(path, flags, 0o600))
+    except OSError as problem:
+        raise ArrayError(
+            f"no file can be written beside {beside}: {problem.strerror}; the new rows are written there first"
+        ) from None
 
 
 # ---- the ways

@@ -12,9 +12,10 @@ from tombola import _core
 from tombola._ints import THREADS, Ints, integer
 from tombola.arrays import _gpu, _pov
 from tombola.arrays._pov import Options
-from tombola.arrays._seeds import key_of, seed_of
-from tombola.arrays._views import Rows, as_array, check_unison, is_on_gpu, is_torch, rows_of
+from tombola.arrays._seeds import key_of
+from tombola.arrays._views import Rows, as_array, check_unison, has_holes, is_on_gpu, is_torch, rows_of
 from tombola.errors import ArrayError
+from tombola.order import seed_of
 
 METHODS = ("exact", "exact_gpu1", "pov")
 _THREADS_MAX = 1024
@@ -54,9 +55,11 @@ def shuffle(
     >>> bool((features[:, 0] == 2 * labels).all())
     True
     """
-    if type(x) in _PLAIN and method is None and iterations is None and options is None:
+    if type(x) in _PLAIN and method is None and iterations is None and options is None and not has_holes(x):
         # The usual call by the shortest way: of a few rows, looking at all that x might be would take most of the time.
         workers = THREADS if threads is None else _workers(threads)
+        if type(seed) is not int:
+            rows_of(x, "x")  # before a generator is drawn from
         key = key_of(seed_of(seed), "exact", len(x) if x.ndim else 0)
         dtype = x.dtype
         # With named fields NumPy would describe each of them.
@@ -87,7 +90,7 @@ def run_on_cpu(
     key = key_of(seed_of(seed), method, n)
     if n < 2:
         return
-    views = [(rows.address, rows.step, rows.run, rows.axes) for rows in all_rows if rows.run > 0]
+    views = [view for rows in all_rows for view in rows.views()]
     threads = _core.threads_worth(n, sum(rows.row_bytes for rows in all_rows), threads)
     keep_gil = any(rows.holds_objects for rows in all_rows)
     if steps is not None:

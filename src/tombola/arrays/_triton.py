@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from tombola.arrays._pov import Options, optim_options_for_dataset, steps_of
-from tombola.arrays._seeds import key_of, seed_of
+from tombola.arrays._seeds import key_of
 from tombola.arrays._triton_exact import exact_gpu1
 from tombola.arrays._triton_moves import words_of
 from tombola.arrays._triton_pov import pov
 from tombola.arrays._views import is_torch
 from tombola.errors import ArrayError
+from tombola.order import seed_of
 
 
 def shuffle(

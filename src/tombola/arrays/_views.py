@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
@@ -21,6 +22,10 @@ _OVERLAP_WORK_MAX = 10_000  # of NumPy's exact test, beyond which a pair of view
 Array = npt.NDArray[Any]
 
 
+# (address, bytes from row to row, bytes that lie side by side in a row, inner axes as (size, step))
+View = tuple[int, int, int, list[tuple[int, int]]]
+
+
 class Rows(NamedTuple):
     """The rows of one array."""
 
@@ -35,6 +40,17 @@ class Rows(NamedTuple):
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return self.run * math.prod(size for size, _ in self.axes)
+
+    def views(self) -> list[View]:
+        """What the core has to move: one view, or several that move in unison where items have holes."""
+        if self.run == 0:
+            return []
+        x = self.array
+        if not has_holes(x):
+            return [(self.address, self.step, self.run, self.axes)]
+        address, steps = x.__array_interface__["data"][0], x.strides
+        axes = list(zip(x.shape[1:], steps[1:], strict=True))
+        return [(address + begin, steps[0], size, axes) for begin, size in _runs(x.dtype)]
 
     @property
     def holds_objects(self) -> bool:
@@ -96,6 +112,41 @@ def rows_of(array: Array, name: str) -> Rows:
     return Rows(address, len(array), step, run, axes, array)
 
 
+def has_holes(x: Array) -> bool:
+    """True for a view of some of the fields of another array's items: the bytes between them are not its own.
+
+    >>> table = np.zeros(5, [("a", "u1"), ("b", "u4"), ("c", "u1")])
+    >>> has_holes(table[["a", "c"]]), has_holes(table)
+    (True, False)
+    """
+    if x.dtype.names is None or _runs(x.dtype) == [(0, x.dtype.itemsize)]:
+        return False
+    owner = x
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    # What lies between the fields of an array of its own is padding, and moves along: that is faster.
+    return bool(owner.dtype != x.dtype)
+
+
+@functools.lru_cache(256)
+def _runs(dtype: np.dtype[Any]) -> list[tuple[int, int]]:
+    """(first, size) of the bytes of an item that belong to a field."""
+    owned = np.zeros(dtype.itemsize + 1, bool)
+    _mark(dtype, owned[:-1])
+    borders = np.flatnonzero(np.diff(owned, prepend=False)).tolist()
+    return [(begin, end - begin) for begin, end in zip(borders[::2], borders[1::2], strict=True)]
+
+
+def _mark(dtype: np.dtype[Any], owned: npt.NDArray[np.bool_]) -> None:
+    item = dtype.base  # of a subarray: what it repeats
+    if item.fields is None:
+        owned[:] = True
+        return
+    for place in owned.reshape(-1, item.itemsize) if owned.size else ():
+        for field, begin, *_ in item.fields.values():
+            _mark(field, place[begin : begin + field.itemsize])
+
+
 def check_unison(all_rows: Sequence[Rows], names: Sequence[str]) -> None:
     """Refuses arrays of different lengths, and arrays that share memory."""
     for rows, name in zip(all_rows[1:], names[1:], strict=True):
@@ -122,8 +173,9 @@ def _is_masked(x: Array) -> bool:
 
 
 def _from_torch(x: Any, name: str) -> Array:
-    if x.layout is not sys.modules["torch"].strided:
-        raise ArrayError(f"{name} is a {x.layout} tensor; only dense tensors can be shuffled in place")
+    if x.is_nested or x.layout is not sys.modules["torch"].strided:
+        kind = "nested" if x.is_nested else x.layout
+        raise ArrayError(f"{name} is a {kind} tensor; only dense tensors can be shuffled in place")
     if x.requires_grad:
         raise ArrayError(f"{name} requires grad; shuffle {name}.detach(), which shares its memory")
     if x.device.type != "cpu":

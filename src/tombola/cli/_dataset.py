@@ -24,15 +24,7 @@ def add_dataset(parser: Any) -> None:
 def add_order(parser: Any) -> None:
     """The order of the records."""
     parser.add_argument("--order", default="lanes", metavar="NAME", help=f"one of {', '.join(order_names())}")
-    parser.add_argument(
-        "--lanes",
-        type=int,
-        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
-    )
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
-    )
+    _spec.add_options(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epoch", type=int, default=0)
 

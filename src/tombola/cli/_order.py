@@ -10,7 +10,7 @@ import numpy as np
 
 from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
-from tombola.cli._spec import described, spec_of
+from tombola.cli._spec import add_options, described, spec_of
 from tombola.cli._table import print_pairs, print_rows
 from tombola.errors import OrderError
 from tombola.order import Order, order_names
@@ -29,15 +29,7 @@ def add(commands: Any) -> None:
         "--order", default="lanes", metavar="NAME", help=f"{', '.join(order_names())}, or one of your own"
     )
     add_import(parser)
-    parser.add_argument(
-        "--lanes",
-        type=int,
-        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
-    )
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
-    )
+    add_options(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epoch", type=int, default=0)
     parser.add_argument("--batch-size", type=int, help=f"over all ranks; {_BATCH_SIZE}, or what there is, unless given")

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from tombola.cli._imports import add_import, import_modules
 from tombola.cli._layout import HELP, parse_layout
-from tombola.cli._spec import spec_of
+from tombola.cli._spec import add_options, spec_of
 from tombola.cli._table import print_plain
 from tombola.errors import InputError
 from tombola.order import Layout, Order, order_names
 from tombola.quality import Score, score
 
-_OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch")
+_OF_ORDERS = ("order", "lanes", "window", "option", "seed", "epoch", "epochs")
+_EPOCHS = 16
 _VERDICTS = ("perfect", "stratified", "local", "flawed")
 
 
@@ -27,22 +28,14 @@ def add(commands: Any) -> None:
     parser.add_argument("layout", metavar="LAYOUT", help=HELP)
     names = ", ".join(order_names())
     parser.add_argument("--order", metavar="NAME", help=f"one of {names}; lanes unless given")
-    parser.add_argument(
-        "--lanes",
-        type=int,
-        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
-    )
-    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
-    )
+    add_options(parser)
     parser.add_argument(
         "--ids", metavar="FILE", help="a .npy file of recorded ids, one row an epoch, to judge instead of an order"
     )
     add_import(parser)
     parser.add_argument("--seed", type=int, help="of the order; 0 unless given")
     parser.add_argument("--epoch", type=int, help="of the order; 0 unless given")
-    parser.add_argument("--epochs", type=int, default=16, help="epochs compared with one another")
+    parser.add_argument("--epochs", type=int, help=f"of the order, compared with one another; {_EPOCHS} unless given")
     parser.add_argument("--batch-size", type=int, help="over all ranks; 64, or the order's own, unless given")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--label", metavar="FILE", help="a .npy file with one label, value or row of values per record")
@@ -59,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     import_modules(arguments.imports)
     layout = parse_layout(arguments.layout)
     feature = None if arguments.label is None else _load(arguments.label, "--label")
-    common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind, "epochs": arguments.epochs}
+    common: dict[str, Any] = {"feature": feature, "feature_kind": arguments.kind}
     common |= {"batch_size": arguments.batch_size, "ranks": arguments.ranks}
     if arguments.ids is not None:
         taken = [name for name in _OF_ORDERS if getattr(arguments, name) not in (None, [])]
@@ -72,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         subject = _order(arguments, layout)
         common["epoch"] = arguments.epoch or 0
+        common["epochs"] = _EPOCHS if arguments.epochs is None else arguments.epochs
     try:
         result = score(subject, **common)
     except InputError as problem:

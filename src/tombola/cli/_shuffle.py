@@ -29,13 +29,16 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    shuffle_file(
-        arguments.file,
-        seed=arguments.seed,
-        memory_bytes_max=parse_size(arguments.memory),
-        threads=arguments.threads,
-        row_bytes=arguments.row_bytes,
-    )
+    try:
+        shuffle_file(
+            arguments.file,
+            seed=arguments.seed,
+            memory_bytes_max=parse_size(arguments.memory),
+            threads=arguments.threads,
+            row_bytes=arguments.row_bytes,
+        )
+    except OSError as problem:
+        raise ArrayError(f"{arguments.file} could not be shuffled: {problem.strerror}; it stays as it was") from None
     size = arguments.file.stat().st_size
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "bytes": size, "seed": arguments.seed}))

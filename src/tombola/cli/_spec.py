@@ -13,6 +13,19 @@ from tombola.order import OrderSpec, make_spec, option_names
 _INSIDE = {"base": "lanes", "combination": "concatenation"}
 
 
+def add_options(parser: Any) -> None:
+    """The options that `spec_of` takes."""
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="how many lanes are read side by side; an order without lanes of its own hands them to the one inside it",
+    )
+    parser.add_argument("--window", type=int, help="mix this many shards of a lane; handed on likewise")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="any other option of the order"
+    )
+
+
 def spec_of(
     name: str,
     texts: Sequence[str],
@@ -33,6 +46,9 @@ def spec_of(
     if batch_size is not None and "batch_size" in option_names(name):
         options.setdefault("batch_size", batch_size)
     given = {"lanes": lanes, "window": window}
+    for word, value in given.items():
+        if value is not None and word in options:
+            raise OrderError(f"--{word} {value} and --option {word}={options[word]} both set it; leave one of them out")
     return make_spec(
         name, **_placed(name, options, {word: value for word, value in given.items() if value is not None})
     )

@@ -5,7 +5,7 @@
 {'text': 'hello'}
 """
 
-from tombola.formats._codecs import decompress
+from tombola.formats._codecs import decompress, unpacked
 from tombola.formats._columns import Columns
 from tombola.formats._encodings import Encoding, encoding, encoding_names
 from tombola.formats._gather import gather, gather_slow
@@ -47,4 +47,5 @@ __all__ = [
     "open_shard",
     "parse_manifest",
     "unpack_file",
+    "unpacked",
 ]

@@ -7,11 +7,14 @@ file can make us allocate much more than that, whatever it holds.
 from __future__ import annotations
 
 import bz2
+import gzip
 import importlib
+import io
+import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from tombola.errors import DataError, FormatError, MissingExtra
 from tombola.stores import Bytes
@@ -68,6 +71,58 @@ def decompress(data: Bytes, compression: str, size: int) -> bytes:
         more = "more than" if len(raw) > size else f"{len(raw)} bytes, not"
         raise DataError(f"decompressed it has {more} the {size} bytes that the manifest promises")
     return raw
+
+
+def unpacked(file: IO[bytes], compression: str) -> IO[bytes]:
+    """A compressed file, to be read from its beginning to its end as what it holds: gz, bz2, xz or zstd.
+
+    >>> import io
+    >>> unpacked(io.BytesIO(bz2.compress(b"1234")), "bz2").read()
+    b'1234'
+    """
+    if compression == "zstd":
+        # Several frames end to end are one file, as they are for the zstd program.
+        reader: IO[bytes] = (
+            _library("zstandard", "zstd").ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=True)
+        )
+        return reader
+    try:
+        library = _STREAMS[compression]
+    except KeyError:
+        raise FormatError(
+            f"the compression {compression!r} cannot be read from a file; gz, bz2, xz and zstd can"
+        ) from None
+    return _Owned(library(file), file)  # type: ignore[return-value]  # all that a reader needs of a file
+
+
+_STREAMS: dict[str, Callable[[IO[bytes]], Any]] = {
+    "gz": lambda file: gzip.GzipFile(fileobj=file, mode="rb"),
+    "bz2": lambda file: bz2.BZ2File(file, "rb"),
+    "xz": lambda file: lzma.LZMAFile(file, "rb"),  # noqa: SIM115  closed by its owner
+}
+
+
+class _Owned(io.BufferedIOBase):
+    """A reader that closes the file it was made over."""
+
+    def __init__(self, reader: Any, file: IO[bytes]) -> None:
+        self._reader = reader
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        data: bytes = self._reader.read(size)
+        return data
+
+    def __iter__(self) -> Any:
+        return iter(self._reader)
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._reader.close()
+        self._file.close()
+        super().close()
 
 
 def _library(name: str, compression: str) -> Any:

@@ -9,7 +9,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tombola.order._keys import derive_key
+from tombola.order._keys import check_seed, derive_key, seed_of
 from tombola.order._lanes import Lanes
 from tombola.order._layout import Layout
 from tombola.order._order import Order, OrderSpec, Visits, make_spec, option_names, order_names, register
@@ -43,12 +43,14 @@ __all__ = [
     "Subset",
     "Take",
     "Visits",
+    "check_seed",
     "derive_key",
     "make_spec",
     "mosaic",
     "option_names",
     "order_names",
     "register",
+    "seed_of",
 ]
 
 # Loaded when first asked for: most programs use one order, and all of them wait for the import.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from tombola.errors import OrderError
 # Part of every hash. Changing it would change every order: it never changes.
 _DOMAIN = b"tombola:1:"
 _SEED_END = 2**1024
+_DRAWN_END = 2**63 - 1
 # A shuffle of a few rows would spend most of its time on making JSON of the same few words.
 _quoted = functools.lru_cache(256)(json.dumps)
 
@@ -47,3 +50,23 @@ def check_seed(seed: Any) -> int:
     if isinstance(seed, np.ndarray) and seed.ndim:
         raise OrderError("seed is an array; it must be one whole number")
     return integer(seed, "seed", -_SEED_END, _SEED_END, OrderError)
+
+
+def seed_of(seed: Any) -> int:
+    """The seed as a whole number. A generator is drawn from once; None takes fresh entropy.
+
+    >>> seed_of(7)
+    7
+    >>> seed_of(np.random.default_rng(0)) == seed_of(np.random.default_rng(0))
+    True
+    """
+    if type(seed) is int:
+        return seed
+    if seed is None:
+        return int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(_DRAWN_END))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(seed, torch.Generator):
+        return int(torch.randint(0, _DRAWN_END, (1,), generator=seed, device=seed.device).item())
+    return seed  # type: ignore[no-any-return]  # derive_key checks it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -70,7 +70,7 @@ class Layout:
         return cls(np.full(count, size, np.int64))
 
     @classmethod
-    def joined(cls, layouts: Sequence[Layout]) -> Layout:
+    def joined(cls, layouts: Iterable[Layout]) -> Layout:
         """Several datasets as the streams of one: the records of each come after those of the ones before it.
 
         A part that has streams of its own keeps them, numbered on.
@@ -79,6 +79,9 @@ class Layout:
         >>> layout.records, layout.streams.tolist()
         (13, [0, 0, 1])
         """
+        if isinstance(layouts, Layout) or not isinstance(layouts, Iterable):
+            raise LayoutError(f"joined takes a list of layouts, not {layouts!r}")
+        layouts = list(layouts)
         streams, count = [np.empty(0, np.int64)], 0
         for part in layouts:
             if not isinstance(part, Layout):

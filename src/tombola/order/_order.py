@@ -231,7 +231,12 @@ _Spec = TypeVar("_Spec", bound=type[OrderSpec])
 def register(name: str) -> Callable[[_Spec], _Spec]:
     """Class decorator that gives an `OrderSpec` its name. A name is a promise: it means the same records for ever."""
 
+    if not isinstance(name, str) or not name:
+        raise OrderError(f"the name of an order is {name!r}; give a text that is not empty")
+
     def add(spec: _Spec) -> _Spec:
+        if not (isinstance(spec, type) and issubclass(spec, OrderSpec) and dataclasses.is_dataclass(spec)):
+            raise OrderError(f"{spec!r} cannot be named {name!r}: give a frozen dataclass that is an OrderSpec")
         taken = _REGISTRY.get(name)
         if name in _LATER and not spec.__module__.startswith(_LATER[name]):
             raise OrderError(f"the order name {name!r} belongs to tombola already; choose another")

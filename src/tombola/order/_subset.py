@@ -66,10 +66,7 @@ class Kept:
         given = np.asarray(mask)
         if given.ndim != 1 or given.dtype != np.bool_:
             raise OrderError(f"a mask is a flat list of booleans, not {given.ndim} dimensions of {given.dtype}")
-        packed = np.packbits(given, bitorder="little")
-        words = np.zeros(-(-given.size // _WORD) * 8, np.uint8)
-        words[: packed.size] = packed
-        return cls(words.view("<u8").astype(np.uint64), given.size)
+        return cls(_packed(given), given.size)
 
     @classmethod
     def where(cls, predicate: Predicate, *, records: int) -> Kept:
@@ -83,7 +80,7 @@ class Kept:
                 f"the predicate is {predicate!r}; give a function of an array of record numbers, or use Kept.of"
             )
         count = integer(records, "records", 0, 2**48, OrderError)
-        mask = np.empty(count, np.bool_)
+        words = np.zeros(-(-count // _WORD), np.uint64)
         for start in range(0, count, _AT_ONCE):
             ids = np.arange(start, min(count, start + _AT_ONCE), dtype=np.int64)
             answer = np.asarray(predicate(ids))
@@ -92,8 +89,8 @@ class Kept:
                     f"the predicate answered {ids.size} records with {answer.shape} values of {answer.dtype}; "
                     f"it must give one boolean for each"
                 )
-            mask[start : start + ids.size] = answer
-        return cls.mask(mask)
+            words[start // _WORD : -(-(start + ids.size) // _WORD)] = _packed(answer)
+        return cls(words, count)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Kept:
@@ -104,13 +101,19 @@ class Kept:
                 if not isinstance(stored, np.lib.npyio.NpzFile):
                     raise ValueError("it is a single array")
                 return cls(stored["words"], int(stored["records"]))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
-            raise OrderError(f"{os.fspath(path)} holds no bitmap of records: {problem}") from None
+        except OSError as problem:
+            raise OrderError(f"the bitmap {os.fspath(path)} cannot be read: {problem.strerror or problem}") from None
+        # NumPy takes what it does not know for a pickle, and its advice is to allow them.
+        except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
+            raise OrderError(f"{os.fspath(path)} holds no bitmap of records; write one with Kept.save") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the bitmap to an .npz file."""
-        with open(path, "wb") as file:
-            np.savez(file, words=self._words, records=np.int64(self.records))
+        try:
+            with open(path, "wb") as file:
+                np.savez(file, words=self._words, records=np.int64(self.records))
+        except OSError as problem:
+            raise OrderError(f"the bitmap {os.fspath(path)} cannot be written: {problem.strerror or problem}") from None
 
     @cached_property
     def native(self) -> _core.Bitmap:
@@ -178,6 +181,14 @@ class Kept:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Kept, (self._words, self.records))
+
+
+def _packed(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """A bit for each entry, the first in the lowest bit of the first word."""
+    packed = np.packbits(mask, bitorder="little")
+    words = np.zeros(-(-mask.size // _WORD) * 8, np.uint8)
+    words[: packed.size] = packed
+    return words.view("<u8").astype(np.uint64)
 
 
 @register("subset")

@@ -20,6 +20,7 @@ from tombola.order._order import Order, OrderSpec, Visits, check_epoch
 from tombola.order._takes import shards_by_stream
 
 _PASSES_AT_ONCE = 256
+_PASSES_LISTED_MAX = 2**20  # each takes tables of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +198,24 @@ class WovenOrder(Order):
 
     # ---- records → positions
 
+    def _turns(self, epoch: int) -> list[list[int]]:
+        """For each stream, the passes that an epoch meets."""
+        first, end = self._spans(0, self._records, epoch)
+        most = int((end.max(axis=0) - first.min(axis=0)).sum())
+        if most > _PASSES_LISTED_MAX:
+            raise OrderError(
+                f"an epoch of {self._records} positions goes through some {most} passes of its streams, and what it "
+                f"reads when cannot be listed for more than {_PASSES_LISTED_MAX}; choose shorter epochs (at and slice "
+                f"answer for any)"
+            )
+        return _met(first, end)
+
     def _find_all(self, records: Ints, epoch: int) -> tuple[Ints, Ints]:
         shard, place = self._layout.locate(records)
         own = self._own_start[shard] + place
         streams = self._layout.streams
         stream = np.zeros_like(shard) if streams is None or len(self._strands) == 1 else streams[shard]
-        turns = _met(*self._spans(0, self._records, self._epoch(epoch)))
+        turns = self._turns(self._epoch(epoch))
         asked, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number in np.unique(stream).tolist():
             strand = self._strands[number]
@@ -233,7 +246,7 @@ class WovenOrder(Order):
         """When each part of each shard is needed: a visit for each pass of its stream that the epoch meets."""
         begin = self._counts(self._epoch(epoch), 0)
         end = self._counts(epoch, self._records)
-        turns = _met(*self._spans(0, self._records, epoch))
+        turns = self._turns(epoch)
         parts = [
             self._visits_of_pass(stream, turn, epoch, begin[:, stream], end[:, stream])
             for stream, strand in enumerate(self._strands)

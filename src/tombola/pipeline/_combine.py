@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
@@ -10,7 +11,7 @@ from tombola._ints import integer
 from tombola.errors import InputError
 from tombola.order import check_seed
 from tombola.pipeline._slow import word
-from tombola.pipeline._step import State, Step
+from tombola.pipeline._step import Context, State, Step
 
 Stop = Literal["first_exhausted", "all_exhausted", "all_exhausted_without_replacement"]
 _END = object()
@@ -64,6 +65,9 @@ class Interleave(Step):
         self.seed = check_seed(seed)
         self.stop: Stop = stop
 
+    def below(self, context: Context) -> Context:
+        return replace(context, passes=(*context.passes, 0))
+
     def begin(self) -> None:
         inputs = len(self.inputs)
         self._drawn = 0
@@ -71,6 +75,7 @@ class Interleave(Step):
         self._passes = [0] * inputs
         self._given = [False] * inputs  # in this pass
         self._ended = [False] * inputs  # at least once
+        self._empty = [False] * inputs
 
     def iterate(self) -> Iterator[Any]:
         key = self.key(self.seed, "mix")
@@ -82,10 +87,7 @@ class Interleave(Step):
                 if not self._go_on(at):
                     return
                 live = self._live()
-                if self.stop == "all_exhausted":
-                    record = next(self.inputs[at].iterator, _END)
-                if record is _END:
-                    continue
+                continue  # with the same draw: it may have begun anew
             self._advance(at)
             self._given[at] = True
             yield record
@@ -94,8 +96,7 @@ class Interleave(Step):
         """The inputs that are still drawn from."""
         if self.stop == "all_exhausted_without_replacement":
             return [at for at, ended in enumerate(self._ended) if not ended]
-        # An input that has nothing even when it begins anew is left out.
-        return [at for at in range(len(self.inputs)) if self._given[at] or not self._ended[at] or self._passes[at] < 1]
+        return [at for at, empty in enumerate(self._empty) if not empty]
 
     def _choose(self, live: list[int], key: int) -> int:
         if self.weights is None:
@@ -115,22 +116,26 @@ class Interleave(Step):
         self._ended[at] = True
         if self.stop == "first_exhausted" or all(self._ended):
             return False
-        if self.stop == "all_exhausted":
+        # What has nothing would have nothing the next time: it is left out.
+        self._empty[at] = not self._given[at]
+        if self.stop == "all_exhausted" and not self._empty[at]:
             self._passes[at] += 1
             self._given[at] = False
-            self.inputs[at].again((*self.context.passes, self._passes[at]))
+            self.inputs[at].again(self._passes[at])
         return True
 
     def state(self) -> State:
         below = [run.state() for run in self.inputs]
-        return [self._drawn, self._turn, list(self._passes), list(self._given), list(self._ended), below]
+        passes, flags = list(self._passes), [list(self._given), list(self._ended), list(self._empty)]
+        return [self._drawn, self._turn, passes, flags, below]
 
     def load(self, state: State) -> None:
-        self._drawn, self._turn, passes, given, ended, below = state
-        self._passes, self._given, self._ended = list(passes), list(given), list(ended)
+        self._drawn, self._turn, passes, flags, below = state
+        self._passes = list(passes)
+        self._given, self._ended, self._empty = map(list, flags)
         for run, number, place in zip(self.inputs, passes, below, strict=True):
             if number:
-                run.again((*self.context.passes, number))
+                run.again(number)
             run.load(place)
 
     def length(self, inputs: Sequence[int | None]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,7 +62,9 @@ class Source(Step):
 
     def _opened(self, shard: int, place: Any) -> Iterator[Any]:
         try:
-            return iter(self.open(shard, place))
+            records = self.open(shard, place)
+            # What is an iterator is kept as it is: it may know its place.
+            return records if hasattr(records, "__next__") else iter(records)
         except TombolaError:
             raise
         except Exception as error:
@@ -182,8 +184,8 @@ def _close(records: Iterator[Any]) -> None:
 def _dealt_shards(shards: int, context: Context) -> tuple[list[int], tuple[int, int]]:
     """The shards that are read, in their order, and of each every how-manieth record from which one on.
 
-    Shares are dealt by shards as long as they divide. What is left is dealt by records, shard by shard and turned by the
-    shard's number: so it does not depend on the order of the shards.
+    Shares are dealt by shards as long as they divide. What is left is dealt by records, shard by shard and turned by
+    the shard's number: so it does not depend on the order of the shards.
     """
     mine = np.arange(shards)
     by_records: list[Deal] = []
@@ -257,8 +259,13 @@ class FromIterator(Source):
     def open(self, shard: int, place: Any) -> Iterator[Any]:
         if self._used[0] and not self.goes_on:
             raise StateError(
-                f"{self.describe()} was read already, and gives each record once: give from_generator the function that "
-                f"makes it, or an iterable that can be iterated over anew"
+                f"{self.describe()} was read already, and gives each record once: give from_generator the function "
+                f"that makes it, or an iterable that can be iterated over anew"
+            )
+        if self.context.readers > 1:
+            raise StateError(
+                f"{self.describe()} gives each record once, and {self.context.readers} readers cannot share it: read "
+                f"it in one process and with readers=1, or give from_generator the function that makes it"
             )
         self._used[0] = True
         return self._records
@@ -267,14 +274,13 @@ class FromIterator(Source):
         if not self.goes_on:
             raise StateError(
                 f"{self.describe()} gives each record once, so no state can tell how to read it again. Give "
-                f"from_generator the function that makes it. Or say from_iterable(…, goes_on=True), with keep='records' "
-                f"in a shuffle, if what you give at a resume goes on where this one stopped"
+                f"from_generator the function that makes it. Or say from_iterable(…, goes_on=True), with "
+                f"keep='records' in a shuffle, if what you give at a resume goes on where this one stopped"
             )
         return super().state()
 
     def close(self) -> None:
-        # It is the user's: what has not been read is still theirs to read.
-        self._open = []
+        """Leaves the iterator open: it is the user's, and what has not been read is still theirs to read."""
 
     def describe(self) -> str:
         return f"from_iterable({type(self._records).__qualname__}, goes_on={self.goes_on})"
@@ -286,7 +292,11 @@ class FromGenerator(Source):
     seeks = False
 
     def __init__(
-        self, function: Callable[..., Iterable[Any]], shards: Sequence[Any] | None, starts: bool, lengths: Sequence[int] | None
+        self,
+        function: Callable[..., Iterable[Any]],
+        shards: Sequence[Any] | None,
+        starts: bool,
+        lengths: Sequence[int] | None,
     ) -> None:
         self._function = function
         self._shards = shards
@@ -330,7 +340,9 @@ def source_of(records: Iterable[Any], goes_on: bool) -> Source:
     try:
         again = iter(records)
     except TypeError:
-        raise InputError(f"{type(records).__name__} cannot be iterated over; give records, or a function to from_generator") from None
+        raise InputError(
+            f"{type(records).__name__} cannot be iterated over; give records, or a function to from_generator"
+        ) from None
     if again is records:
         return FromIterator(again, goes_on=goes_on)
     if goes_on:
@@ -340,7 +352,7 @@ def source_of(records: Iterable[Any], goes_on: bool) -> Source:
     if isinstance(records, (list, tuple, range, np.ndarray)) or (
         isinstance(records, Sequence) and hasattr(records, "__getitem__")
     ):
-        return FromSequence(records)
+        return FromSequence(cast("Sequence[Any]", records))
     return FromIterable(records)
 
 
@@ -351,7 +363,12 @@ def check_generator(function: Any, shards: Any, starts: Any, lengths: Any) -> Fr
             f"from_generator was given {type(function).__name__}; give the function that makes the generator, "
             f"not what it returned"
         )
-    listed = None if shards is None else tuple(range(integer(shards, "shards", 1, None, InputError)) if isinstance(shards, int) else shards)
+    if isinstance(shards, int):
+        shards = range(integer(shards, "shards", 1, None, InputError))
+    try:
+        listed = None if shards is None else tuple(shards)
+    except TypeError:
+        raise InputError(f"shards is {shards!r}; give one argument for each shard, or how many there are") from None
     if listed is not None and not listed:
         raise InputError("shards is empty; give one argument for each shard")
     known = None

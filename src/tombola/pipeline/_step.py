@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -40,7 +41,7 @@ class Context:
     branches
         Which input of each step that has several leads here.
     passes
-        How often each `repeat` above has begun anew.
+        How often each `repeat` or `interleave` above has begun anew, the uppermost first.
     """
 
     reader: int = 0
@@ -54,7 +55,9 @@ class Context:
     def words(self) -> tuple[str, int]:
         """What tells this epoch and pass of this branch from every other, for a key."""
         branches = ".".join(map(str, self.branches))
-        passes = ".".join(map(str, self.passes))
+        # The first pass of everything is what it would be without a `repeat`.
+        last = max((at for at, number in enumerate(self.passes) if number), default=-1)
+        passes = ".".join(map(str, self.passes[: last + 1]))
         return f"branch {branches} pass {passes}", self.epoch
 
 
@@ -87,7 +90,7 @@ class Step:
     [2, 5, 8]
     """
 
-    #: Its records depend on all of its input in one order: it runs undivided in every reader, and what it gives is dealt.
+    #: Its records depend on all of its input in one order: it runs undivided in every reader; what it gives is dealt.
     whole: ClassVar[bool] = False
     #: It draws random numbers: `self.key` gives it a stream of its own in each reader, epoch and pass.
     seeded: ClassVar[bool] = False
@@ -134,7 +137,11 @@ class Step:
 
     def describe(self) -> str:
         """Its name and options, as states compare them."""
-        words = [f"{name}={describe_value(value)}" for name, value in vars(self).items() if not name.startswith("_")]
+        words = [
+            f"{name}={describe_value(value)}"
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name not in _AT_WORK
+        ]
         return f"{type(self).__name__}({', '.join(words)})"
 
     @property
@@ -152,6 +159,10 @@ class Step:
         context = self.context
         words = context.words()
         return derive_key(seed, f"pipeline/{purpose}", self.level, *words, context.reader, context.readers)
+
+
+#: Attributes that are no options.
+_AT_WORK = {"inputs", "context", "level", "replayable", "seeks"}
 
 
 def describe_value(value: Any) -> str:
@@ -276,10 +287,10 @@ class Run:
         step.begin()
         self.iterator = step.iterate()
 
-    def again(self, passes: tuple[int, ...]) -> None:
-        """Begin anew, in another pass."""
+    def again(self, number: int) -> None:
+        """Begin anew, in another pass of the step above."""
         self.close()
-        self.context = replace(self.context, passes=passes)
+        self.context = replace(self.context, passes=(*self.context.passes[:-1], number))
         self._start()
 
     def __iter__(self) -> Self:
@@ -300,6 +311,7 @@ class Run:
     def load(self, state: State) -> None:
         """Go on from a state of the same chain."""
         self._end_iterator()
+        self.step.close()
         if self._bare:
             self.inputs[0].load(state)
             self.step.begin()
@@ -322,7 +334,10 @@ class Run:
 
     def close(self) -> None:
         """End the threads and processes of every step."""
-        self._end_iterator()
+        # The collector of garbage may come by in a thread that reads ahead, in the midst of this very iterator. The
+        # thread has been told to end, and the iterator ends with it.
+        with suppress(ValueError):
+            self._end_iterator()
         self.step.close()
         for run in self.inputs:
             run.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tombola._ints import integer
 from tombola.errors import InputError, MapError
-from tombola.pipeline._step import State, Step, describe_value
+from tombola.pipeline._step import Context, Deal, State, Step, describe_value
 from tombola.pipeline._trail import Trail
 
 _END = object()
@@ -35,8 +36,8 @@ def function_failed(what: str, number: int, record: Any, error: Exception) -> Ma
 def gave_nothing(what: str, number: int, record: Any) -> MapError:
     """The error of a function that returns None."""
     return MapError(
-        f"{what} returned None for record {number} of this run, {reprlib.repr(record)}: return the record, changed or not; "
-        f"filter leaves records out",
+        f"{what} returned None for record {number} of this run, {reprlib.repr(record)}: return the record, changed or "
+        f"not; filter leaves records out",
         record=number,
     )
 
@@ -144,6 +145,23 @@ class Skip(Step):
         return None if inputs[0] is None else max(0, inputs[0] - self.count)
 
 
+class Shard(Step):
+    """A share of it all."""
+
+    def __init__(self, count: int, number: int) -> None:
+        self.count = integer(count, "the number of shards", 1, 2**31, InputError)
+        self.number = integer(number, f"the shard (of {count})", 0, self.count - 1, InputError)
+
+    def below(self, context: Context) -> Context:
+        return replace(context, ops=(Deal(self.number, self.count), *context.ops))
+
+    def iterate(self) -> Iterator[Any]:
+        return self.source
+
+    def length(self, inputs: Sequence[int | None]) -> int | None:
+        return inputs[0]
+
+
 class Batch(Step):
     """So many records at a time: of dicts a dict of lists, of anything else a list."""
 
@@ -189,6 +207,25 @@ def as_columns(rows: list[Any]) -> Any:
     return out
 
 
+def as_rows(batch: Any, what: str, number: int | None) -> list[Any]:
+    """A batch as the records it is made of: the inverse of `as_columns`.
+
+    >>> as_rows({"n": [1, 2], "t": ["a", "b"]}, "batch", None)
+    [{'n': 1, 't': 'a'}, {'n': 2, 't': 'b'}]
+    """
+    if not isinstance(batch, Mapping):
+        return list(batch)
+    try:
+        sizes = {name: len(column) for name, column in batch.items()}
+    except TypeError:
+        sizes = {}
+    if len(set(sizes.values())) > 1 or len(sizes) < len(batch):
+        said = ", ".join(f"{name!r}: {sizes.get(name, type(column).__name__)}" for name, column in batch.items())
+        raise MapError(f"{what}: the columns of a batch must be lists of one length, not {said}", record=number)
+    names = list(batch)
+    return [dict(zip(names, row, strict=True)) for row in zip(*batch.values(), strict=True)]
+
+
 class Repeat(Step):
     """The whole again and again; each pass is shuffled anew."""
 
@@ -196,6 +233,9 @@ class Repeat(Step):
 
     def __init__(self, times: int | None) -> None:
         self.times = None if times is None else integer(times, "repeat", 0, None, InputError)
+
+    def below(self, context: Context) -> Context:
+        return replace(context, passes=(*context.passes, 0))
 
     def begin(self) -> None:
         self._pass = 0
@@ -211,7 +251,7 @@ class Repeat(Step):
                 return  # an empty pass: the next would be empty too
             self._pass, self._given = self._pass + 1, False
             if self.times is None or self._pass < self.times:
-                run.again((*self.context.passes, self._pass))
+                run.again(self._pass)
 
     def state(self) -> State:
         return [self._pass, self._given, self.inputs[0].state()]
@@ -219,7 +259,7 @@ class Repeat(Step):
     def load(self, state: State) -> None:
         self._pass, self._given, below = state
         if self._pass:
-            self.inputs[0].again((*self.context.passes, self._pass))
+            self.inputs[0].again(self._pass)
         if self.times is None or self._pass < self.times:
             self.inputs[0].load(below)
 
@@ -252,8 +292,8 @@ class Flatten(Step):
     def _items(self, record: Any) -> Iterator[Any]:
         if isinstance(record, (str, bytes, Mapping)) or not isinstance(record, Iterable):
             raise MapError(
-                f"flatten was given {reprlib.repr(record)}, record {self._record} of this run, which is no list of records; "
-                f"make it one with a map",
+                f"flatten was given {reprlib.repr(record)}, record {self._record} of this run, which is no list of "
+                f"records; make it one with a map",
                 record=self._record,
             )
         return iter(record)
@@ -272,8 +312,7 @@ class Unbatch(Flatten):
 
     def _items(self, record: Any) -> Iterator[Any]:
         if isinstance(record, Mapping):
-            names = list(record)
-            return (dict(zip(names, row, strict=True)) for row in zip(*record.values(), strict=True))
+            return iter(as_rows(record, f"unbatch, record {self._record} of this run", self._record))
         return super()._items(record)
 
 

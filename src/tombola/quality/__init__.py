@@ -5,7 +5,7 @@
 64.0
 """
 
-from tombola.quality._result import Finding, Lag, Number, Score
+from tombola.quality._result import Finding, Lag, Number, Score, Span
 from tombola.quality._score import score
 
-__all__ = ["Finding", "Lag", "Number", "Score", "score"]
+__all__ = ["Finding", "Lag", "Number", "Score", "Span", "score"]

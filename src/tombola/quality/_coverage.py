@@ -45,11 +45,10 @@ def cover(
     out = Coverage((reading.missing,), (reading.repeated,), reading.missing)
     m, n = source.layout.records, source.positions
     if reading.repeated and reading.missing:
-        out.findings.append(
-            Finding(
-                f"{reading.missing} records are never read and {reading.repeated} positions repeat one", math.inf, True
-            )
-        )
+        what = f"{reading.missing} records are never read and {reading.repeated} positions repeat one"
+        if source.repeats:  # a stream with a large weight comes round while another is not through yet
+            what = f"by plan {what} in this epoch"
+        out.findings.append(Finding(what, math.inf, not source.repeats))
     if not isinstance(source, IdsSource) or m > _RECORDS_MAX:
         return out
     never, missing, repeated, uneven = np.ones(m, np.bool_), [], [], 0

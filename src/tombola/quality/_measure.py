@@ -16,13 +16,14 @@ from tombola.order import Permutation
 from tombola.quality import _perfect
 from tombola.quality._feature import Feature
 from tombola.quality._perfect import Pairs, Reals
-from tombola.quality._result import Number, share_score
+from tombola.quality._result import Number, Span, share_score
 from tombola.quality._source import Source
 
 _BLOCK = 1 << 20  # positions read at a time
 _SEGMENTS = 32  # pieces of the middle of the epoch whose means give the error of a mean
 _ENDS_MAX = 64  # batches that count as the beginning, and as the end
 _STRETCHES = 64  # runs of positions read of an epoch too long to read
+_SPANS = 32  # that an epoch is cut into to show its open shards over time
 WINDOW_BATCHES = 16
 _BITS_FOR_EQUAL = 64  # below, two epochs of few records may begin and end alike by chance
 _TALLIES = ("same", "distinct", "window_new", "rank_same", "rank_distinct", "rank_same_worst")
@@ -300,6 +301,23 @@ def opened_numbers(grid: Grid, opened: tuple[Ints, Ints, Ints]) -> list[Number]:
         Number("openings_per_batch", "middle", opens.size * grid.batch_size / (high - low)),
         Number("openings_in_one_batch_most", "middle", float(worst)),
     ]
+
+
+def open_over_time(grid: Grid, opened: tuple[Ints, Ints, Ints]) -> tuple[Span, ...]:
+    """Open shards and how many are opened, span by span."""
+    n, spans_max = grid.source.positions, min(_SPANS, grid.source.positions)
+    edges = np.array([k * n // spans_max for k in range(spans_max + 1)])  # Python's: 32 · n may exceed 64 bits
+    first, end = np.sort(opened[1]), np.sort(opened[2]) + 1
+    # Positions times open shards before each edge: in floating point, for 10^12 positions of 10^7 shards.
+    used = np.zeros(edges.size)
+    for sign, times in ((1, first), (-1, end)):
+        before = np.searchsorted(times, edges)
+        sums = np.append(0.0, np.cumsum(times, dtype=np.float64))[before]
+        used += sign * (edges.astype(np.float64) * before - sums)
+    mean = np.diff(used) / np.diff(edges)
+    openings = np.diff(np.searchsorted(first, edges))
+    spans = zip(edges[:-1].tolist(), mean.tolist(), openings.tolist(), strict=True)
+    return tuple(Span(position, max(0.0, open_shards), count) for position, open_shards, count in spans)
 
 
 def tally_numbers(grid: Grid, reading: Reading, first: Means, last: Means) -> list[Number]:

@@ -91,7 +91,8 @@ def distinct(sizes: Ints, batch_size: int, batches: int) -> tuple[float, float]:
     mean = float((times * (1 - none)).sum())
     variance = float((times * none * (1 - none)).sum())
     if values.size <= _KINDS_MAX:
-        both = absent((values[:, None] + values[None, :]).reshape(-1), m, batch_size).reshape(values.size, -1)
+        held = values.astype(np.float64)  # two shards of 2^62 records do not fit 64 bits
+        both = absent((held[:, None] + held[None, :]).reshape(-1), m, batch_size).reshape(values.size, -1)
         joint = both - none[:, None] * none[None, :]
         count = times[:, None] * times[None, :] - np.diag(times)
         variance += float((count * joint).sum())

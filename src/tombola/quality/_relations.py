@@ -93,13 +93,22 @@ def _around(period: int | None) -> set[int]:
     return set() if period is None else {period - 1, period, period + 1, 2 * period}
 
 
+def apart(records: Ints, batch_size: int, seed: int) -> Ints:
+    """Distances in storage between rows of a batch, each row paired with one other.
+
+    Pairs are drawn: rows half a batch apart, say, are in one lane whenever the lanes divide that.
+    """
+    rows = records[: records.size // batch_size * batch_size].reshape(-1, batch_size)
+    drawn = np.random.default_rng(seed % (1 << 63)).permuted(rows, axis=1)
+    half = batch_size // 2
+    away: Ints = np.abs(drawn[:, :half] - drawn[:, half : 2 * half]).reshape(-1)
+    return away
+
+
 def radius_numbers(grid: Grid, read: list[Ints]) -> list[Number]:
     """Quantiles of the distance in storage between two rows of a batch, as a share of all records."""
-    m, half = grid.source.layout.records, grid.batch_size // 2
-    by_run = []
-    for r in read:
-        rows = r[: r.size // grid.batch_size * grid.batch_size].reshape(-1, grid.batch_size)
-        by_run.append(np.abs(rows[:, :half] - rows[:, half : 2 * half]).reshape(-1))
+    m = grid.source.layout.records
+    by_run = [apart(r, grid.batch_size, grid.seed + number) for number, r in enumerate(read)]
     away, out = np.concatenate(by_run), []
     for chance in (0.05, 0.5, 0.95):
         value = float(np.quantile(away, chance)) / m

@@ -112,6 +112,17 @@ class Lag:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A stretch of the epoch, from a position to the next span's, and the shards that are open in it."""
+
+    position: int
+    #: Mean number of shards open at a time.
+    open_shards: float
+    #: How many shards are opened in it.
+    openings: int
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something that sets an order apart from a perfect shuffle beyond sampling error."""
 
@@ -154,6 +165,8 @@ class Score:
     records_missing_always: int | None = None
     #: Share of the rows of a shuffled array that equal another row: which is which was drawn with the seed.
     tied_rows: float = 0.0
+    #: Open shards and openings over the epoch, in 32 spans; empty where it is not known when shards are open.
+    over_time: tuple[Span, ...] = ()
     #: What was not tested, and why.
     notes: tuple[str, ...] = ()
 

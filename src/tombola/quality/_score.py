@@ -118,14 +118,19 @@ class _Judge:
             numbers[:] = _verdict.floored(numbers, source.layout)
             if source.epochs == 1:  # one draw of few shards says nothing about the ends
                 numbers[:] = [n for n in numbers if n not in biases]
+        uneven = self._uneven(reading)
+        if uneven:  # some records by plan more often than others: no choice of ends holds what the data does
+            numbers[:] = [n for n in numbers if n not in biases]
         coverage = _coverage.cover(source, reading, feature, numbers, lags, period, alarm)
-        flaws = [*coverage.findings, *_equal(shares)]
-        weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, flaws)
+        found = [*coverage.findings, *_equal(shares)]
+        weighing = _verdict.Weighing(grid, feature, numbers, lags, period, read, alarm, found, uneven, source.parts())
         findings, verdict = weighing.verdict()
         tied = source.tied_rows if isinstance(source, IdsSource) else 0.0
         notes = []
         if source.epochs == 1:
             notes.append("one epoch was read: its ends and its order are not compared between epochs")
+        if uneven:
+            notes.append("some records are read more often than others by plan: ends are not compared with the data")
         if tied:
             notes.append(f"{tied:.3g} of the rows equal another row; which is which was drawn with the seed")
         return Score(
@@ -147,13 +152,21 @@ class _Judge:
             records_repeated=coverage.repeated,
             records_missing_always=coverage.missing_always,
             tied_rows=tied,
+            over_time=() if reading.opened is None else _measure.open_over_time(grid, reading.opened),
             notes=tuple(notes),
         )
+
+    def _uneven(self, reading: _measure.Reading) -> bool:
+        """Whether the order reads, or may read, some records more often than others because its plan says so."""
+        source = self.grid.source
+        if not source.repeats or reading.missing is None:
+            return source.repeats
+        return bool(reading.repeated) and (reading.missing > 0 or source.positions % source.layout.records > 0)
 
     def _storage(self, reading: _measure.Reading) -> list[Number]:
         source = self.grid.source
         mean, spread = _perfect.displacement(source.positions)
-        whole = source.positions == source.layout.records
+        whole = source.positions == source.layout.records and not self._uneven(reading)
         value, error, freedom = reading.distance
         scatter = spread * math.sqrt(source.positions / max(1, reading.read))
         # The pieces of an epoch are displaced differently by their place, so their scatter is no error of the whole.

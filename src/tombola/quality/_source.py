@@ -16,6 +16,7 @@ from tombola.plan import Plan
 
 BATCH_SIZE_DEFAULT = 64
 READ_AT_ONCE = 1 << 20  # positions of recorded ids that are converted to 64 bits at a time
+_SHARDS_A_LANE = 2  # fewer than this, and lanes read parts of shards more than shards
 SHARDS_DRAWN_MAX = 1 << 24  # over all epochs, and over all seeds
 
 
@@ -31,15 +32,20 @@ class Source(Protocol):
     lanes: int
     #: False where shards are only a scale that was chosen to look at, so that they explain nothing.
     shards_given: bool
+    #: True for an order that may read a record several times in an epoch, or not at all, because its plan says so.
+    repeats: bool
 
     def read(self, start: int, stop: int, epoch: int) -> Ints:
         """The records at positions start … stop − 1."""
 
     def places(self, records: Ints, epoch: int) -> Ints | None:
-        """The first position of each record; None when that cannot be told."""
+        """A position of each record; None when that cannot be told."""
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         """(size in records, first position, last position) of each stretch a shard is open for, if known cheaply."""
+
+    def parts(self) -> Layout | None:
+        """The layout with its shards cut as the lanes cut them, where lanes cut so many that shards say little."""
 
     def reseeded(self, by: int) -> Source | None:
         """The same with another seed; None when there is none."""
@@ -61,21 +67,38 @@ class OrderSource:
         self.positions = len(self.order)
         self.run = self.order.run
         self.lanes = self.order.lanes
+        self.repeats = type(self.order)._find_all is not Order._find_all
 
     def read(self, start: int, stop: int, epoch: int) -> Ints:
         return self.order.slice(start, stop, self.first_epoch + epoch)
 
     def places(self, records: Ints, epoch: int) -> Ints | None:
         positions, starts = self.order.find_all(records, self.first_epoch + epoch)
-        if (np.diff(starts) == 0).any():
+        times = np.diff(starts)
+        if (times == 0).any():
             return None
-        return positions[starts[:-1]]
+        if (times == 1).all():
+            return positions
+        # One of its positions, drawn anew for each epoch and seed: the first of three comes earlier than the only one.
+        rng = np.random.default_rng([self.order.seed % (1 << 63), self.first_epoch + epoch])
+        drawn: Ints = positions[starts[:-1] + rng.integers(0, times)]
+        return drawn
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
         if type(self.order).visits is Order.visits:  # the slow one reads the whole epoch
             return None
         v = self.order.visits(self.first_epoch + epoch)
         return v.record_stop - v.record_start, v.first, v.last
+
+    def parts(self) -> Layout | None:
+        if self.layout.filled_starts.size - 1 >= _SHARDS_A_LANE * self.lanes or self.stretches(0) is None:
+            return None
+        cuts = np.unique(np.concatenate([self.layout.starts, self.order.visits(self.first_epoch).record_start]))
+        sizes = np.diff(cuts)
+        if sizes.size == self.layout.filled_starts.size - 1:
+            return None
+        streams = self.layout.streams
+        return Layout(sizes, streams=None if streams is None else streams[self.layout.locate(cuts[:-1])[0]])
 
     def reseeded(self, by: int) -> Source | None:
         other = self.order.spec.over(self.layout, seed=self.order.seed + by)
@@ -93,6 +116,7 @@ class IdsSource:
 
     run = 1
     lanes = 1
+    repeats = False
 
     def __init__(self, ids: Ints, layout: Layout, name: str, readers: int, *, shards_given: bool = True) -> None:
         self.shards_given = shards_given
@@ -120,6 +144,9 @@ class IdsSource:
         return None if (found < 0).any() else found
 
     def stretches(self, epoch: int) -> tuple[Ints, Ints, Ints] | None:
+        return None
+
+    def parts(self) -> Layout | None:
         return None
 
     def reseeded(self, by: int) -> Source | None:

@@ -9,6 +9,7 @@ from tombola.errors import MissingExtra
 if TYPE_CHECKING:  # the result shows itself through this file
     from tombola.quality._result import Number, Score
 
+_BARS = "▁▂▃▄▅▆▇█"
 _COLOURS = {"perfect": "green", "stratified": "green", "local": "yellow", "flawed": "red"}
 
 
@@ -48,7 +49,17 @@ def table(score: Score) -> Any:
         perfect = next((f"{n.perfect:.4g}" for n in found.values() if n.perfect is not None), "")
         grid.add_row(name.replace("_", " "), *cells, perfect)
     note = Text("± is a 95 % interval; yellow differs from a perfect shuffle beyond its sampling error", style="dim")
-    return Group(head, what, *lines, Text(""), grid, note)
+    return Group(head, what, *lines, Text(""), grid, *_over_time(score, Text), note)
+
+
+def _over_time(score: Score, text: Any) -> list[Any]:
+    """Open shards over the epoch as a row of bars, each as high as its share of the most."""
+    values = [span.open_shards for span in score.over_time]
+    if len(values) < 2:
+        return []
+    most = max(values)
+    bars = "".join(_BARS[min(len(_BARS) - 1, int(value / most * len(_BARS)))] for value in values)
+    return [text(f"open shards over the epoch, {min(values):.4g} to {most:.4g}: {bars}")]
 
 
 def _cell(n: Number | None, threshold: float) -> tuple[str, str]:

@@ -40,7 +40,7 @@ def tests(numbers: list[Number]) -> int:
 
 @dataclass
 class Weighing:
-    """The numbers of a score, on the scales. `flaws` are what was found wrong before."""
+    """The numbers of a score, on the scales. `found` is what was found before, of flaws and others."""
 
     grid: Grid
     feature: Feature | None
@@ -49,7 +49,22 @@ class Weighing:
     period: int | None
     read: list[Ints]
     alarm: float
-    flaws: list[Finding]
+    found: list[Finding]
+    #: Some records are read more often than others, as the order's plan says.
+    uneven: bool
+    #: The layout cut as the lanes cut it, where there are few shards a lane.
+    parts: Layout | None = None
+
+    @property
+    def excuses(self) -> str | None:
+        """What may explain numbers that differ; None where nothing may."""
+        if not self.grid.source.shards_given:
+            return None
+        shards = "shards that move as a whole" if self.moves_shards else ""
+        if self.parts is not None:
+            shards = "parts of shards that stay in one lane"
+        streams = "streams that are dealt" if self.grid.source.layout.streams is not None else ""
+        return " and ".join(word for word in (streams, shards) if word) or None
 
     @property
     def moves_shards(self) -> bool:
@@ -58,39 +73,37 @@ class Weighing:
 
     def verdict(self) -> tuple[list[Finding], Verdict]:
         """What was found, flaws first, and the word for it."""
-        flaws = [*self._biased(), *self._ends(), *self.flaws]
-        mates = self._mates()
-        flaws += [f for f in mates if f.flaw]
+        before = [*self.found, *self._mates()]
+        flaws = [*self._biased(), *self._ends(), *(f for f in before if f.flaw)]
         shards = [n for n in self._middle() if n.name in _SHARDS and abs(n.z_perfect) > self.alarm]
         shards = [n for n in shards if n.zone != "epoch" or abs(evidence(n)) > self.alarm]
-        notes = [*self._repeats(), *self._others(shards), *(f for f in mates if not f.flaw)]
+        notes = [*self._repeats(), *self._others(shards), *(f for f in before if not f.flaw)]
         worse, better = self._mixing()
         explained: list[Number] = []
-        if self.moves_shards and worse and self.grid.source.shards_given:
+        excuses = self.excuses
+        if worse and excuses:
             worse, explained = self._unexplained(worse)
-        if self.moves_shards:  # few shards also lie far apart by chance
+        if self.moves_shards and self.parts is None:  # few shards also lie far apart by chance
             better = [n for n in better if not n.name.startswith(("lag ", "radius"))]
         flaws += [self._finding(n, flaw=True) for n in worse]
         notes += [self._finding(n, flaw=False) for n in better]
         if explained:
             plain = ("likeness at lags" if n.name.startswith("lag ") else n.name.replace("_", " ") for n in explained)
             names = ", ".join(dict.fromkeys(plain))
-            notes.append(
-                Finding(
-                    f"shards that move as a whole explain what else differs: {names}", explained[0].z_perfect, False
-                )
-            )
+            notes.append(Finding(f"{excuses} explain what else differs: {names}", explained[0].z_perfect, False))
         if flaws:
             return [*flaws, *notes], "flawed"
-        return notes, self._word(shards, bool(explained), bool(better))
+        return notes, self._word(shards, explained, bool(better))
 
-    def _word(self, shards: list[Number], explained: bool, better: bool) -> Verdict:
+    def _word(self, shards: list[Number], explained: list[Number], better: bool) -> Verdict:
         # Pairs in a batch, of all ranks or of one, come first; the window and the rest decide where pairs say nothing.
         same = [n.z_perfect > 0 for n in shards if n.name.startswith("p_same")]
         if any(same):
             return "local"
         if same or self.period is not None:
             return "stratified"
+        if self.parts is not None and not any(n.name.startswith("radius") for n in explained):
+            return "stratified"  # the rows of a batch lie no nearer than in a perfect shuffle
         if explained or any(n.z_perfect * _SHARDS[n.name] > 0 for n in shards):
             return "local"
         return "stratified" if shards or better else "perfect"
@@ -115,7 +128,8 @@ class Weighing:
             elif z * _MIXING.get(n.name, 1) < -self.alarm:
                 better.append(n)
         drift = {n.name: n for n in self.numbers if n.name.startswith("buffer_drift")}
-        if drift and self._drifts(drift["buffer_drift"], drift["buffer_drift_model"]):
+        # The model reads every record once.
+        if drift and not self.uneven and self._drifts(drift["buffer_drift"], drift["buffer_drift_model"]):
             worse.append(drift["buffer_drift"])
         return worse, better
 
@@ -133,7 +147,7 @@ class Weighing:
 
     def _unexplained(self, worse: list[Number]) -> tuple[list[Number], list[Number]]:
         """Those that shards of like size, put in the place of the ones read, do not explain; and those they do."""
-        layout, size = self.grid.source.layout, self.grid.batch_size
+        layout, size = self.parts or self.grid.source.layout, self.grid.batch_size
         lags = tuple(int(n.name[4:]) for n in worse if n.name.startswith("lag "))
         floors = {n.name: n.perfect_error for n in worse if n.name not in ("radius_5", "radius_50", "radius_95")}
         scores = Relabelled(self.read, layout, self.feature, size, self.grid.seed).scores(lags, floors)
@@ -143,6 +157,10 @@ class Weighing:
             if n.name == "displacement":
                 spread = _perfect.displacement(max(2, round(whole_shards(layout))))[1]
                 bad = abs(n.value - (n.perfect or 0.0)) > self.alarm * math.hypot(spread, n.perfect_error)
+            elif n.name.startswith("lag ") and self.parts is not None:
+                # Where lanes read one part for ever, which of them lie side by side is fixed. Whether that brings rows
+                # of a batch together is seen in the radius.
+                bad = False
             elif n.name == "buffer_drift":
                 bad = True  # its model is what shards explain
             elif n.name.startswith("radius"):
@@ -155,11 +173,7 @@ class Weighing:
     def _finding(self, n: Number, *, flaw: bool) -> Finding:
         name = f"correlation of storage places at {n.name}" if n.name.startswith("lag ") else n.name.replace("_", " ")
         z = evidence(n)
-        why = (
-            ", and shards that move as a whole do not explain it"
-            if flaw and self.moves_shards and self.grid.source.shards_given
-            else ""
-        )
+        why = f", and {self.excuses} do not explain it" if flaw and self.excuses else ""
         return Finding(
             f"{name}{_WHERE.get(n.zone, '')} is {n.value:.4g}, not {n.perfect:.4g}{why}; z = {z:.3g}", z, flaw
         )
@@ -233,7 +247,7 @@ class Weighing:
                 f"two rows of a batch share one in the next epoch too with chance {n.value:.3g}, not {n.perfect:.3g}; "
                 f"z = {n.z_perfect:.3g}",
                 n.z_perfect,
-                not self.moves_shards,
+                not self.moves_shards and self.parts is None,
             )
             for n in self.numbers
             if n.name == "mates_again" and n.z_perfect > self.alarm

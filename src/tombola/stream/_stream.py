@@ -205,6 +205,11 @@ class Stream:
         return self._open().plan
 
     @property
+    def digest(self) -> str:
+        """What tells this dataset from every other: a hash of its manifests."""
+        return self._open().dataset.digest
+
+    @property
     def layout(self) -> Layout:
         """Records per shard."""
         return self._open().dataset.layout
@@ -347,6 +352,11 @@ class Stream:
             reader = self._reader(opened)
             reader.shelf.forget_failures()
             return reader.columns(wanted)
+
+    def rows(self, records: IntsLike) -> list[dict[str, Any]]:
+        """Any records, by their numbers in the dataset, as dicts of Python values."""
+        wanted = integers(records, "record", self._open().dataset.layout.records, InputError).reshape(-1)
+        return list(rows_of(self.read(wanted), wanted))
 
     def _reader(self, opened: _Opened) -> Reader:
         if self._at_random is None:

@@ -8,6 +8,7 @@
 
 from tombola.testing._formats import FormatTests
 from tombola.testing._orders import OrderTests
+from tombola.testing._steps import StepTests
 from tombola.testing._stores import StoreTests
 
-__all__ = ["FormatTests", "OrderTests", "StoreTests"]
+__all__ = ["FormatTests", "OrderTests", "StepTests", "StoreTests"]

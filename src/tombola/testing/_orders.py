@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tombola.errors import OrderError
 from tombola.order import Layout, Order, OrderSpec, Visits, make_spec
+from tombola.quality import score
 
 _Ints = npt.NDArray[np.int64]
 
@@ -26,6 +27,7 @@ _LAYOUTS = (
 )
 # 10^12 records: nothing that is O(records) survives it.
 _LARGE = Layout.equal(1000, 10**9)
+_SCORED = Layout.equal(64, 50)
 
 
 class OrderTests:
@@ -38,6 +40,10 @@ class OrderTests:
         more. Give others when the options of the spec leave nothing to shuffle in so few.
     large
         A layout too large to read, tried at some positions. None for an order that needs O(records).
+    scored
+        The layout on which `tombola.quality.score` judges it, in batches of 16 unless the order has its own: it must
+        find no flaw. Give another when the options of the spec do not fit 64 shards of 50 records, and None for an
+        order that is not meant to mix, or whose epochs are too short to judge.
     seeds, epochs
         Those tried.
     epochs_differ, seeds_differ
@@ -55,6 +61,7 @@ class OrderTests:
     spec: ClassVar[OrderSpec | None] = None
     layouts: ClassVar[Sequence[Layout]] = _LAYOUTS
     large: ClassVar[Layout | None] = _LARGE
+    scored: ClassVar[Layout | None] = _SCORED
     seeds: ClassVar[Sequence[int]] = (0, 7, -(2**70))
     epochs: ClassVar[Sequence[int]] = (0, 1, 5)
     epochs_differ: ClassVar[bool] = True
@@ -258,6 +265,15 @@ class OrderTests:
             stop = min(n, n // 3 + 300)
             run = order.slice(n // 3, stop, epoch)
             _same(run, order.at(np.arange(n // 3, stop), epoch), "a slice of the large layout", "at")
+
+    def test_score(self, seed: int) -> None:
+        """It mixes as well as its open shards allow: what a score finds against it is no flaw."""
+        if self.scored is None:
+            return
+        order = self.make(self.scored, seed)
+        size = None if order.batch_size else -(-16 // order.run) * order.run
+        judged = score(order, batch_size=size, epochs=4)
+        assert judged.verdict != "flawed", f"{judged}"
 
     def _all(self, order: Order, epoch: int) -> _Ints:
         return order.at(np.arange(len(order), dtype=np.int64), epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from tombola.order.mosaic._sampling import SAMPLINGS, is_list, sample, stream_re
 from tombola.order.mosaic._shuffle import BLOCK_RECORDS, check_block, check_canonical_nodes, shuffle
 
 CANONICAL_NODES_DEFAULT = 64
+_RECORDS_MAX = 2**40  # of an epoch; each takes four bytes or eight
 _EPOCHS_KEPT = 2  # the one being read and the one being prepared
 
 
@@ -203,12 +205,17 @@ class _MosaicOrder(Order):
                 f"canonical_nodes is {lanes}, but an epoch has only {total} records and a canonical node needs one; "
                 f"use {total} or fewer"
             )
+        if total > _RECORDS_MAX:
+            raise OrderError(
+                f"an epoch has {total} records, and an exact MosaicML order keeps all of them in memory: "
+                f"more than 2^{_RECORDS_MAX.bit_length() - 1} are refused; use Lanes for what does not fit"
+            )
         values = vars(spec) | {"canonical_nodes": lanes, "choose": choose}
         self._spec = type(spec)(**values)
         self._choose = choose
         self._length = lanes * -(-total // lanes)
         self.lanes = lanes
-        self._lock = threading.Lock()
+        self._process, self._lock = os.getpid(), threading.Lock()
         self._epochs: dict[int, _Epoch] = {}
 
     def __len__(self) -> int:
@@ -219,7 +226,7 @@ class _MosaicOrder(Order):
             raise OrderError(
                 f"seed + epoch is {self._seed + epoch}; an exact MosaicML order adds them, to less than 2^63"
             )
-        with self._lock:
+        with self._guard():
             made = self._epochs.pop(epoch, None)
             if made is None:
                 while len(self._epochs) >= _EPOCHS_KEPT:  # before the new one is made: an epoch is large
@@ -276,8 +283,17 @@ class _MosaicOrder(Order):
         places = np.arange(ends[-1]) + np.repeat(first - ends[:-1], counts)
         return found[places].astype(np.int64), ends
 
+    def _guard(self) -> threading.Lock:
+        """The lock: an epoch is large, and two threads must not both make it.
+
+        Of this process alone: a thread that held it when the process forked does not live on to let it go.
+        """
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        return self._lock
+
     def _find_table(self, epoch: _Epoch) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        with self._lock:
+        with self._guard():
             if epoch.table is None:
                 narrow = epoch.records.dtype == np.int32 and width(self._length + 1) == np.int32
                 dtype = np.int32 if narrow else np.int64

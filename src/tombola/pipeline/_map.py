@@ -1,0 +1,424 @@
+"""Functions over records by threads, processes or an event loop, and over batches of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import multiprocessing
+import pickle
+import reprlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Protocol
+
+from tombola._hands import Hands
+from tombola._ints import integer
+from tombola._threads import start
+from tombola.errors import InputError, MapError
+from tombola.pipeline._step import State, Step, describe_value
+from tombola.pipeline._steps import as_columns, as_rows, check_function, function_failed, gave_nothing
+from tombola.pipeline._trail import Trail
+
+#: Records that go to a process at once, where the function takes single ones: a hand-over costs about 0.1 ms.
+_TOGETHER = 16
+_ASYNC_AT_ONCE = 64
+_JOIN_SECONDS = 60.0
+_END = object()
+
+
+class Doer(Protocol):
+    """Whoever runs the function over a few units."""
+
+    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+        """Begins."""
+
+    def stop(self) -> None:
+        """Ends threads and processes."""
+
+
+class _Here:
+    """Nobody else: the function runs when it is submitted."""
+
+    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(_run(function, rows))
+        return future
+
+    def stop(self) -> None:
+        pass
+
+
+class _Threads:
+    def __init__(self, threads: int) -> None:
+        self._hands = Hands(threads, "tombola-map")
+
+    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+        return self._hands.submit(_run, function, rows)
+
+    def stop(self) -> None:
+        self._hands.stop()
+
+
+class _Processes:
+    def __init__(self, processes: int) -> None:
+        # Not forked: a fork copies locks that other threads hold at that moment, for ever.
+        way = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context(way))
+
+    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+        try:
+            return self._pool.submit(_run, function, rows)
+        except BrokenProcessPool as error:
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = loop = asyncio.new_event_loop()
+        start("tombola-async", lambda: loop.call_soon_threadsafe(loop.stop), _run_loop, loop)
+
+    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(_run_async(function, rows), self._loop)
+
+    def stop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    finally:
+        loop.close()
+
+
+@dataclass
+class _Failed:
+    """Where in the rows a function failed."""
+
+    at: int
+    error: Exception
+
+
+def _run(function: Callable[[Any], Any], rows: list[Any]) -> tuple[list[Any], _Failed | None]:
+    out: list[Any] = []
+    try:
+        for row in rows:
+            out.append(function(row))
+    except Exception as error:  # noqa: BLE001  handed to whoever waits, with the record's number
+        return out, _Failed(len(out), error)
+    return out, None
+
+
+async def _run_async(function: Callable[[Any], Any], rows: list[Any]) -> tuple[list[Any], _Failed | None]:
+    out: list[Any] = []
+    try:
+        for row in rows:
+            out.append(await function(row))
+    except Exception as error:  # noqa: BLE001  handed to whoever waits, with the record's number
+        return out, _Failed(len(out), error)
+    return out, None
+
+
+@dataclass(eq=False)
+class _Unit:
+    """Some records of the input, at work or done."""
+
+    number: int  # of the first of them
+    records: int
+    rows: list[Any]  # what the function is called with, one by one
+    future: Future[Any] = field(default_factory=Future)
+
+
+class MapMany(Step):
+    """A function over records or batches, some at a time."""
+
+    keeps_inputs = True
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        batched: bool,
+        batch_size: int,
+        drop_last_batch: bool,
+        threads: int,
+        processes: int,
+        ahead: int | None,
+        ordered: bool,
+    ) -> None:
+        self._function = check_function(function, "map")
+        self.batched = bool(batched)
+        self.batch_size = integer(batch_size, "batch_size", 1, None, InputError) if batched else None
+        self.drop_last_batch = bool(drop_last_batch)
+        self._threads = integer(threads, "threads", 0, 1024, InputError)
+        self._processes = integer(processes, "processes", 0, 1024, InputError)
+        self.ordered = bool(ordered)
+        self._async = inspect.iscoroutinefunction(function)
+        if self._threads and self._processes:
+            raise InputError("map was given threads and processes; choose one of them")
+        if self._async and (self._threads or self._processes):
+            raise InputError(
+                "an async function runs in an event loop: give map neither threads nor processes, but ahead"
+            )
+        if self._processes:
+            _check_sendable(function)
+        # The records of a unit: where they begin is part of a state taken out of order.
+        self._unit = self.batch_size or (_TOGETHER if self._processes else 1)
+        workers = self._threads or self._processes
+        usual = 2 * workers * self._unit if workers else _ASYNC_AT_ONCE * self._unit if self._async else self._unit
+        self._ahead = usual if ahead is None else integer(ahead, "ahead", 1, None, InputError)
+
+    def begin(self) -> None:
+        self._trail = Trail(self.inputs[0])
+        self._first = 0  # the number of the first record of the first unit that is not all given out
+        self._item = 0  # how many results of the unit at work are given out
+        self._at = 0  # the number of that unit
+        self._given: set[int] = set()  # out of order: units after the first that are given out
+
+    def iterate(self) -> Iterator[Any]:
+        doer = self._hire()
+        try:
+            yield from self._iterate(doer)
+        finally:
+            doer.stop()
+
+    def _iterate(self, doer: Doer) -> Iterator[Any]:
+        window: deque[_Unit] = deque()
+        units = max(1, self._ahead // self._unit)
+        ended = False
+        while True:
+            while not ended and (len(window) < units or self._is_missing(window)):
+                unit = self._next_unit()
+                ended = unit is None
+                if unit is not None and unit.number not in self._given:
+                    unit.future = doer.submit(self._function, unit.rows)
+                    window.append(unit)
+            if not window:
+                return
+            unit = self._finished(window)
+            yield from self._results(unit)
+            window.remove(unit)
+            self._done(unit, window)
+
+    def _is_missing(self, window: deque[_Unit]) -> bool:
+        """Whether the unit that is half given out, by a state, is not yet at work again."""
+        return bool(self._item) and all(unit.number != self._at for unit in window)
+
+    def _hire(self) -> Doer:
+        if self._processes and multiprocessing.current_process().daemon:
+            raise InputError(
+                "map(processes=…) cannot start processes here: this is a worker process of a loader itself. Use "
+                "threads, or a loader without workers"
+            )
+        if self._threads:
+            return _Threads(self._threads)
+        if self._processes:
+            return _Processes(self._processes)
+        return _Loop() if self._async else _Here()
+
+    def _next_unit(self) -> _Unit | None:
+        trail = self._trail
+        number = trail.number
+        rows = list(islice(trail, self._unit))
+        if not rows or (self.drop_last_batch and len(rows) < self._unit):
+            return None
+        return _Unit(number, len(rows), [as_columns(rows)] if self.batched else rows)
+
+    def _finished(self, window: deque[_Unit]) -> _Unit:
+        """The next unit whose results come out."""
+        if not self.ordered and self._item == 0:
+            wait([unit.future for unit in window], return_when=FIRST_COMPLETED)
+            unit = next(unit for unit in window if unit.future.done())
+        else:
+            unit = next((unit for unit in window if unit.number == self._at), window[0])
+        self._at = unit.number
+        return unit
+
+    def _results(self, unit: _Unit) -> Iterator[Any]:
+        try:
+            out, failed = unit.future.result()
+        except BrokenProcessPool as error:
+            raise MapError(
+                f"{self.describe()}: a worker process died at one of the records {unit.number} to "
+                f"{unit.number + unit.records - 1} of this run, or shortly before ({error}); it may have been killed "
+                f"for want of memory: use fewer processes",
+                record=unit.number,
+            ) from error
+        rows = self._rows(unit, out)
+        for row in islice(rows, self._item, None):
+            self._item += 1
+            yield row
+        if failed is not None:
+            number = unit.number + failed.at
+            raise function_failed(self.describe(), number, unit.rows[failed.at], failed.error) from failed.error
+
+    def _rows(self, unit: _Unit, out: list[Any]) -> Iterator[Any]:
+        for at, value in enumerate(out):
+            if value is None:
+                raise gave_nothing(self.describe(), unit.number + at, unit.rows[at])
+            if not self.batched:
+                yield value
+            elif isinstance(value, (str, bytes)) or not isinstance(value, (Mapping, Sequence)):
+                raise MapError(
+                    f"{self.describe()} returned {reprlib.repr(value)} for the batch that begins at record "
+                    f"{unit.number} of this run; return a dict of lists, or a list of records",
+                    record=unit.number,
+                )
+            else:
+                yield from as_rows(
+                    value, f"{self.describe()}, the batch that begins at record {unit.number}", unit.number
+                )
+
+    def _done(self, unit: _Unit, window: deque[_Unit]) -> None:
+        """Notes that all results of a unit are given out."""
+        self._item = 0
+        if unit.number != self._first:
+            self._given.add(unit.number)
+            return
+        waiting = {one.number for one in window}
+        self._first = min(waiting, default=self._trail.number)
+        self._given = {number for number in self._given if number > self._first}
+        self._at = self._first
+        self._trail.forget(self._first)
+
+    def state(self) -> State:
+        given = sorted(number - self._first for number in self._given)
+        return [self._at - self._first, self._item, given, self._trail.at(self._first)]
+
+    def load(self, state: State) -> None:
+        at, self._item, given, place = state
+        self._trail.go(place)
+        self._first = self._trail.number
+        self._at = self._first + at
+        self._given = {self._first + number for number in given}
+
+    def held(self) -> int:
+        return self._ahead
+
+    def length(self, inputs: Sequence[int | None]) -> int | None:
+        return None if self.batched else inputs[0]
+
+    def describe(self) -> str:
+        words = [describe_value(self._function)]
+        if self.batched:
+            words.append(f"batched=True, batch_size={self.batch_size}")
+            words += ["drop_last_batch=True"] if self.drop_last_batch else []
+        if not self.ordered:
+            # Where the units begin is part of such a state.
+            words.append(f"ordered=False, unit={self._unit}")
+        return f"map({', '.join(words)})"
+
+
+def _check_sendable(function: Callable[..., Any]) -> None:
+    try:
+        pickle.dumps(function)
+    except Exception as error:
+        raise InputError(
+            f"map(processes=…) cannot send {describe_value(function)} to another process ({error}): give a function of "
+            f"a module, neither a lambda nor one made inside a function"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Pulled:
+    records: list[Any]
+    error: Exception | None
+
+
+class _Pulling:
+    """What the thread of a prefetch does. The lock is held for a record at a time: a state need not wait for more."""
+
+    def __init__(self, trail: Trail, records: int) -> None:
+        self.lock = threading.Lock()
+        self.ended = False
+        self.stopped = False
+        self._trail = trail
+        self._records = records
+
+    def pull(self, given: int) -> _Pulled:
+        """The next records; those before `given` are given out."""
+        records: list[Any] = []
+        try:
+            with self.lock:
+                self._trail.forget(given)
+            while len(records) < self._records and not self.stopped and not self.ended:
+                with self.lock:
+                    record = next(self._trail, _END)
+                if record is _END:
+                    self.ended = True
+                else:
+                    records.append(record)
+        except Exception as error:  # noqa: BLE001  raised by whoever takes the records
+            self.ended = True
+            return _Pulled(records, error)
+        return _Pulled(records, None)
+
+
+class Prefetch(Step):
+    """A thread reads ahead."""
+
+    keeps_inputs = True
+
+    def __init__(self, records: int) -> None:
+        self.records = integer(records, "prefetch", 1, None, InputError)
+
+    def begin(self) -> None:
+        self._trail = Trail(self.inputs[0])
+        self._first = 0
+        self._pulling = _Pulling(self._trail, max(1, self.records // 2))
+
+    def iterate(self) -> Iterator[Any]:
+        # One thread, so one pull at a time; two are in the queue so that it need not wait for us.
+        hands = Hands(1, "tombola-prefetch")
+        pulling = self._pulling
+        waiting: deque[Future[_Pulled]] = deque()
+        try:
+            while True:
+                while not pulling.ended and len(waiting) < 2:
+                    waiting.append(hands.submit(pulling.pull, self._first))
+                if not waiting:
+                    return
+                pulled = waiting.popleft().result()
+                for record in pulled.records:
+                    self._first += 1
+                    yield record
+                if pulled.error is not None:
+                    raise pulled.error
+        finally:
+            pulling.stopped = True
+            hands.stop(wait_seconds=_JOIN_SECONDS)  # who goes on with the input must be alone with it
+
+    def state(self) -> State:
+        with self._pulling.lock:
+            return self._trail.at(self._first)
+
+    def load(self, state: State) -> None:
+        self._trail.go(state)
+        self._first = self._trail.number
+
+    def held(self) -> int:
+        return self.records
+
+    def length(self, inputs: Sequence[int | None]) -> int | None:
+        return inputs[0]
+
+    def describe(self) -> str:
+        return "prefetch"  # how far ahead changes no order
