@@ -16,7 +16,7 @@ Prepared = tuple[Callable[[], Any], int]  # what is measured, and how many thing
 
 
 def resident_bytes(entry: str) -> int:
-    """VmRSS or VmHWM of this process; 0 where there is no /proc."""
+    """VmRSS, RssAnon or VmHWM of this process; 0 where there is no /proc."""
     status = Path("/proc/self/status")
     if not status.exists():
         return 0

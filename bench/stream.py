@@ -116,6 +116,7 @@ def measure(size: Size, folder: Path, rounds: int) -> dict[str, Any]:
         mixed[label] = [run(venv, "stream_peers.py", case, size.records, SHARDS, what, cwd=folder) for what in (0, 1)]
     return {
         "record_bytes": size.record,
+        "records": size.records,
         "records_per_second": rates(found),
         "mixing": {label: [one["answer"] for one in pair] for label, pair in mixed.items()},
     }
@@ -203,7 +204,7 @@ def table_of(kept: dict[str, Any]) -> str:
     rounds = sorted({kept[part]["rounds"] for part in (*SIZES, *OTHERS)})
     said = " or ".join(map(str, rounds))
     head = f"Measured on {kept['machine']}, medians of {said} rounds."
-    lines = ["| records of | who | records/s | MB/s | of memcpy | shards a batch | pairs of one shard |"]
+    lines = ["| records | who | records/s | MB/s | of memcpy | shards a batch | pairs of one shard |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name in SIZES:
         result = kept[name]
@@ -212,7 +213,8 @@ def table_of(kept: dict[str, Any]) -> str:
             mixed = result["mixing"].get("tombola" if label.startswith("tombola") else label)
             mixing = f"{mixed[0]:.1f} | {mixed[1]:.4f}" if mixed else " | "
             share = speed / speeds["memcpy"]
-            lines.append(f"| {name} | {label} | {speed:,.0f} | {speed * size / 1e6:,.0f} | {share:.1%} | {mixing} |")
+            what = f"{result['records']:,} of {name}"
+            lines.append(f"| {what} | {label} | {speed:,.0f} | {speed * size / 1e6:,.0f} | {share:.1%} | {mixing} |")
     return "\n".join([head, "", *lines, "", *figures_of(kept)])
 
 
@@ -221,6 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="less data, one round; nothing is written")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--times", type=int, default=4, help="how many times the data of --quick; 4 unless given")
     parser.add_argument(
         "--only", metavar="PART", help=f"one of {', '.join([*SIZES, *OTHERS])}; the rest of the table stays as it is"
     )
@@ -231,7 +234,7 @@ def main() -> None:
     kept: dict[str, Any] = {} if options.quick or not RESULTS.exists() else json.loads(RESULTS.read_text())
     kept["machine"] = f"{platform.machine()}, Python {platform.python_version()}, 2 cores"
     for part in [options.only] if options.only else [*SIZES, *OTHERS]:
-        kept[part] = {"rounds": rounds} | run_part(part, rounds, quick=options.quick)
+        kept[part] = {"rounds": rounds} | run_part(part, rounds, 1 if options.quick else options.times)
         print(json.dumps(kept[part], indent=1), flush=True)
     whole = all(part in kept for part in (*SIZES, *OTHERS))
     if whole:
@@ -243,11 +246,11 @@ def main() -> None:
             write(table_of(kept))
 
 
-def run_part(part: str, rounds: int, *, quick: bool) -> dict[str, Any]:
+def run_part(part: str, rounds: int, times: int) -> dict[str, Any]:
     """A size of record, or one of the others."""
     if part == "opening":
         return opening(min(rounds, 3))
-    size = SIZES["200 B" if part == "epochs" else part].scaled(1 if quick else 4)
+    size = SIZES["200 B" if part == "epochs" else part].scaled(times)
     with tempfile.TemporaryDirectory() as folder:
         if part != "epochs":
             return measure(size, Path(folder), rounds)

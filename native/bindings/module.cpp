@@ -33,6 +33,11 @@ bool made_before(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#if defined(NDEBUG)
+  // What a process still holds when it ends is no leak: a spawned worker of a DataLoader ends with its dataset in hand, and
+  // would write twenty lines about it. A debug build goes on telling.
+  nb::set_leak_warnings(false);
+#endif
   if (made_before(m)) return;
   m.doc() = "The C++ core of tombola. Private: call it through tombola's rooms, which check their input.";
   bind_order(m);

@@ -84,6 +84,7 @@ class RaggedTensor:
 
 
 Tensors = dict[str, Any]
+_WHOLE = "batches come whole: give the DataLoader batch_size=None, and the size of a batch to the Stream"
 
 
 class TensorBatch:
@@ -185,6 +186,14 @@ def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return value
 
 
+def _collated(*_: Any, **__: Any) -> Any:
+    raise PlanError(_WHOLE)
+
+
+# A DataLoader that was given no batch_size=None puts batches of batches together, and would complain of a type.
+torch.utils.data._utils.collate.default_collate_fn_map[TensorBatch] = _collated
+
+
 class _Convert:
     """What a stream hands out, as tensors."""
 
@@ -217,7 +226,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
     spawned, and may persist. Each new iteration is the next epoch; `set_epoch` chooses one.
 
     Save `batch.cursor` of the last batch you used: the DataLoader is ahead of you, so nothing else knows. torchdata's
-    StatefulDataLoader keeps account itself.
+    StatefulDataLoader keeps account itself; its state is for as many workers as it was taken with.
+
+    One iteration at a time: two loaders that run side by side take a `Dataset` each.
 
     stream
         A `Stream`, or a mapped one. Mapped records are put together by `collate` (torch's default_collate unless

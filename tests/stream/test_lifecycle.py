@@ -11,11 +11,12 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.stream.datasets import of_sizes, on_disk, one_by_one
-from tombola import Lanes, Stream
+from tombola import Lanes, Stream, Writer
 from tombola.errors import (
     CursorError,
     FormatError,
@@ -134,6 +135,14 @@ def test_wrong_arguments_are_refused_at_the_first_use(
 def test_wrong_options_of_reading(options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Reading(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("use", [list, len, lambda stream: stream.read([]), lambda stream: stream.plan])
+def test_an_empty_dataset_says_which(use: Any, tmp_path: Path) -> None:
+    with Writer(tmp_path / "empty", columns={"n": "int"}):
+        pass
+    with pytest.raises(PlanError, match="empty holds no records"):
+        use(Stream(tmp_path / "empty", batch_size=4))
 
 
 def test_two_datasets_of_other_columns() -> None:

@@ -349,3 +349,32 @@ def test_stateful_data_loader(stateful: Any, folder: Path, workers: int, cut: in
     else:
         assert prefix + rest == truth[0]
         assert records(resumed) == truth[1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("size", [{}, {"batch_size": 4}], ids=["default", "4"])
+def test_a_loader_that_makes_batches_of_batches_is_told(folder: Path, workers: int, size: dict[str, int]) -> None:
+    loader = DataLoader(Dataset(stream_of(folder)), num_workers=workers, **size)
+    with pytest.raises(PlanError, match="give the DataLoader batch_size=None"):
+        next(iter(loader))
+
+
+SPAWNS = """
+import sys
+from torch.utils.data import DataLoader
+from tombola import Stream
+from tombola.torch import Dataset
+
+if __name__ == "__main__":
+    stream = Stream(sys.argv[1], batch_size=12)
+    loader = DataLoader(Dataset(stream), batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    print(sum(len(batch) for batch in loader))
+"""
+
+
+def test_a_spawned_worker_ends_without_a_word(folder: Path, tmp_path: Path) -> None:
+    """It ends with its dataset in hand, of which a debug build of the bindings would speak as leaked."""
+    script = tmp_path / "spawns.py"
+    script.write_text(SPAWNS)
+    run = subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, str(STEPS * BATCH), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -49,6 +50,7 @@ def train_rank(folder: Path, out: Path, rank: int, ranks: int, size: int, worker
 
 
 def train(folder: Path, out: Path, ranks: int, *numbers: int) -> list[dict[str, Any]]:
+    importlib.import_module("torch._dynamo")  # DDP's constructor wants it: a second, here once and not in every rank
     context = multiprocessing.get_context("fork")
     runs = [context.Process(target=train_rank, args=(folder, out, rank, ranks, *numbers)) for rank in range(ranks)]
     for run in runs:

@@ -166,6 +166,8 @@ class Stream:
             return self._opened_now
 
     def _planned(self, dataset: Dataset, cursor: Cursor | None) -> _Opened:
+        if not dataset.layout.records:
+            raise PlanError(f"{dataset.uri} holds no records: there is nothing to stream")
         order = self._spec.over(dataset.layout, seed=self._seed)
         world = self._find_world()
         size = self._batch_size
