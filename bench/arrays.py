@@ -123,6 +123,27 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
+class Others:
+    """What share of the processors other programs took, between the making of this and the call of share."""
+
+    def __init__(self) -> None:
+        self.began, self.busy, self.own = time.perf_counter(), self._busy(), self._own()
+
+    @staticmethod
+    def _busy() -> float:
+        ticks = [int(t) for t in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+        user, nice, system, _idle, _waiting, *interrupts, steal = ticks[:8]
+        return (user + nice + system + sum(interrupts) + steal) / os.sysconf("SC_CLK_TCK")
+
+    @staticmethod
+    def _own() -> float:
+        return sum(os.times()[:4])
+
+    def share(self) -> float:
+        wall = (time.perf_counter() - self.began) * (os.cpu_count() or 1)
+        return max(self._busy() - self.busy - (self._own() - self.own), 0.0) / wall
+
+
 def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, Any]:
     """Medians of all contestants for one row size."""
     extra = extra_bytes(size, row_bytes, threads)  # before this process has an array too
@@ -132,12 +153,14 @@ def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, A
     for name, work in fast.items():
         if name != "floor":
             work()  # the first call starts threads and touches pages
+    others = Others()
     for turn in range(rounds):
         for name, work in fast.items():
             times[name].append(seconds(work))
         if turn % 3 == 0:
             for name, work in slow.items():
                 times[name].append(seconds(work))
+    share = others.share()
     medians = {name: statistics.median(values) for name, values in times.items()}
     ours = medians["tombola"]
     return {
@@ -151,6 +174,7 @@ def measure(size: int, row_bytes: int, rounds: int, threads: int) -> dict[str, A
         "floor_ratio": ours / medians["floor"],
         "pov_ratio": ours / medians["one pov iteration"],
         "extra_bytes": extra,
+        "others": share,
     }
 
 
@@ -176,7 +200,7 @@ def extra_bytes(size: int, row_bytes: int, threads: int) -> int:
 
 def small(rounds: int) -> list[dict[str, Any]]:
     """Few rows: the whole call, a generator made and all, beside NumPy's."""
-    found = []
+    found, others = [], Others()
     for n in (2, 3, 4, 6, 10, 20, 30, 60, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000):
         for row_bytes in (1, 4, 8, 16, 64, 256, 1024, 4096, 65_536, 1 << 20):
             if n * row_bytes > 1 << 26:
@@ -192,6 +216,7 @@ def small(rounds: int) -> list[dict[str, Any]]:
                     times.append(seconds(lambda work=work, calls=calls: [work() for _ in range(calls)]) / calls)
             a, b = statistics.median(ours), statistics.median(numpys)
             found.append({"rows": n, "row_bytes": row_bytes, "seconds": a, "numpy_seconds": b, "numpy_ratio": b / a})
+    print(f"other programs took {others.share():.0%} of the processors")
     return found
 
 
@@ -204,6 +229,7 @@ def files(rounds: int, threads: int, memory: int) -> list[dict[str, Any]]:
             rows = 4 * memory // row_bytes
             np.save(path, np.ones((rows, row_bytes), np.uint8))
             ours, floors = [], []
+            others = Others()
             for turn in range(rounds):
                 for times, work in (
                     (floors, lambda: twice(path, copy, threads)),
@@ -219,6 +245,7 @@ def files(rounds: int, threads: int, memory: int) -> list[dict[str, Any]]:
                     "seconds": statistics.median(ours),
                     "twice_seconds": statistics.median(floors),
                     "ratio": statistics.median(a / b for a, b in zip(ours, floors, strict=True)),
+                    "others": others.share(),
                 }
             )
             print(found[-1], flush=True)
@@ -277,7 +304,9 @@ def text_of(results: dict[str, Any]) -> str:
     text = []
     for size, threads in sorted({(r["bytes"], r["threads"]) for r in results["tables"]}):
         rows = [r for r in results["tables"] if (r["bytes"], r["threads"]) == (size, threads)]
-        text += [f"{size >> 20:,} MiB, {threads} threads:", "", HEAD, *map(line, rows), ""]
+        most = max(r["others"] for r in rows)
+        meanwhile = f"{size >> 20:,} MiB, {threads} threads; other programs took up to {most:.0%} of the processors:"
+        text += [meanwhile, "", HEAD, *map(line, rows), ""]
     if results["small"]:
         worst = min(results["small"], key=lambda r: r["numpy_ratio"])
         most_rows, most_bytes = (max(r[name] for r in results["small"]) for name in ("rows", "row_bytes"))
