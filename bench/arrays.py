@@ -304,7 +304,7 @@ def text_of(results: dict[str, Any]) -> str:
     text = []
     for size, threads in sorted({(r["bytes"], r["threads"]) for r in results["tables"]}):
         rows = [r for r in results["tables"] if (r["bytes"], r["threads"]) == (size, threads)]
-        most = max(r["others"] for r in rows)
+        most = max(r.get("others", 1) for r in rows)
         meanwhile = f"{size >> 20:,} MiB, {threads} threads; other programs took up to {most:.0%} of the processors:"
         text += [meanwhile, "", HEAD, *map(line, rows), ""]
     if results["small"]:

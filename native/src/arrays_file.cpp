@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arrays_levels.hpp"
+#include "arrays_rows.hpp"
 
 namespace tombola {
 namespace {
@@ -77,59 +78,75 @@ class Rough {
   Rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
         std::uint64_t margin)
       : rows_(file), cut_(cut), task_(task), window_rows_(window_rows), margin_(margin),
-        bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(cut.fan * window_rows * bytes_),
-        hand_(bytes_), old_(bytes_) {}
+        bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(cut.fan * window_rows * bytes_) {}
 
   void run(std::uint64_t key, std::uint64_t* placed) {
     const std::uint64_t spare = start(cut_.fan - 1) + cut_.slice - 1;
-    rows_.copy_from_source(spare, 1, hand_.data());
-    for (std::uint64_t b = 0; b < cut_.fan; ++b) windows_[b].first = start(b);
+    Hand hand;
+    rows_.copy_from_source(spare, 1, hand.bytes);
+    for (std::uint64_t b = 0; b < cut_.fan; ++b) windows_[b] = {memory(b), memory(b), start(b), 0};
     Letters letters(child(key, task_), cut_.fan_bits);
-    while (const std::uint64_t count = room()) deal(letters, count);
+    while (const std::uint64_t count = room()) deal(letters, count, hand);
     for (std::uint64_t b = 0; b < cut_.fan; ++b) {
-      Window& w = windows_[b];
-      placed[b * cut_.tasks + task_] = w.first + w.at - start(b);
+      const Window& w = windows_[b];
+      placed[b * cut_.tasks + task_] = dealt(b) - start(b);
       rows_.copy_in(w.first, w.held, memory(b));
       rows_.carry(w.first + w.held, start(b) + cut_.slice);
     }
-    rows_.copy_in(spare, 1, hand_.data());
+    rows_.copy_in(spare, 1, hand.bytes);
   }
 
  private:
   struct Window {
-    std::uint64_t first = 0, held = 0, at = 0;  // the first row, how many there are, how many are dealt
+    std::byte *at, *end;        // the next row to deal, and where the window ends
+    std::uint64_t first, held;  // the first row, how many there are
+  };
+  struct Hand {
+    std::byte bytes[Bytes > 0 ? Bytes : kDirectMax];
   };
 
   std::uint64_t start(std::uint64_t b) const { return b * cut_.stride + task_ * cut_.slice; }
   std::byte* memory(std::uint64_t b) { return memory_.data() + b * window_rows_ * bytes_; }
+  std::uint64_t dealt(std::uint64_t b) {
+    return windows_[b].first + static_cast<std::uint64_t>(windows_[b].at - memory(b)) / bytes_;
+  }
 
   // How many rows can be dealt before some slice may be full; 0 when that is too few to go on.
-  std::uint64_t room() const {
+  std::uint64_t room() {
     std::uint64_t least = cut_.slice;
     for (std::uint64_t b = 0; b < cut_.fan; ++b) {
       const std::uint64_t end = start(b) + cut_.slice - (b + 1 == cut_.fan);
-      least = std::min(least, end - (windows_[b].first + windows_[b].at));
+      least = std::min(least, end - dealt(b));
     }
     return least < margin_ ? 0 : least;
   }
 
-  void deal(Letters& letters, std::uint64_t count) {
+  void deal(Letters& letters, std::uint64_t count, Hand& in_hand) {
     const std::uint64_t mask = cut_.fan - 1;
+    Hand hand = in_hand;  // rows of a known size stay in registers
     while (count > 0) {
       std::uint64_t word = letters.word();
       const std::uint64_t now = std::min<std::uint64_t>(count, static_cast<std::uint64_t>(letters.each()));
-      for (std::uint64_t i = 0; i < now; ++i, word >>= letters.bits()) swap(word & mask);
+      for (std::uint64_t i = 0; i < now; ++i, word >>= letters.bits()) swap(word & mask, hand);
       count -= now;
     }
+    in_hand = hand;
   }
 
-  void swap(std::uint64_t b) {
+  void swap(std::uint64_t b, Hand& hand) {
     Window& w = windows_[b];
-    if (w.at == w.held) next(b);
-    std::byte* const row = memory(b) + w.at++ * bytes_;
-    std::memcpy(old_.data(), row, bytes());
-    std::memcpy(row, hand_.data(), bytes());
-    std::memcpy(hand_.data(), old_.data(), bytes());
+    if (w.at == w.end) next(b);
+    std::byte* const row = w.at;
+    w.at += bytes();
+    __builtin_prefetch(row + std::max(kAheadLines * kLine, bytes()), 1);
+    if constexpr (Bytes > 0) {
+      Hand old;
+      std::memcpy(old.bytes, row, Bytes);
+      std::memcpy(row, hand.bytes, Bytes);
+      hand = old;
+    } else {
+      std::swap_ranges(row, row + bytes_, hand.bytes);
+    }
   }
   std::uint64_t bytes() const {
     if constexpr (Bytes > 0) return Bytes;
@@ -141,7 +158,8 @@ class Rough {
     rows_.copy_in(w.first, w.held, memory(b));
     w.first += w.held;
     w.held = std::min(window_rows_, start(b) + cut_.slice - w.first);
-    w.at = 0;
+    w.at = memory(b);
+    w.end = w.at + w.held * bytes_;
     rows_.copy_from_source(w.first, w.held, memory(b));
   }
 
@@ -150,15 +168,18 @@ class Rough {
   std::uint64_t task_, window_rows_, margin_, bytes_;
   std::vector<Window> windows_;
   LargeVector<std::byte> memory_;
-  std::vector<std::byte> hand_, old_;
 };
 
 void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
            std::uint64_t margin, std::uint64_t key, std::uint64_t* placed) {
   switch (file.row_bytes) {
+    case 1: return Rough<1>(file, cut, task, window_rows, margin).run(key, placed);
+    case 2: return Rough<2>(file, cut, task, window_rows, margin).run(key, placed);
     case 4: return Rough<4>(file, cut, task, window_rows, margin).run(key, placed);
     case 8: return Rough<8>(file, cut, task, window_rows, margin).run(key, placed);
     case 16: return Rough<16>(file, cut, task, window_rows, margin).run(key, placed);
+    case 32: return Rough<32>(file, cut, task, window_rows, margin).run(key, placed);
+    case 64: return Rough<64>(file, cut, task, window_rows, margin).run(key, placed);
     default: return Rough<0>(file, cut, task, window_rows, margin).run(key, placed);
   }
 }
@@ -209,10 +230,16 @@ bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const St
   work = {};
   const std::uint64_t one = bucket_bytes(cut, file.rows, file.row_bytes);
   const auto at_once = static_cast<int>(std::clamp<std::uint64_t>(file.memory_bytes_max / one, 1, 1024));
-  return run_tasks(fan, std::min(threads, at_once), stop, [&](std::int64_t bucket, int) {
+  const int workers = std::min(threads, at_once);
+  std::vector<LargeVector<std::byte>> memories(static_cast<std::size_t>(std::max(workers, 1)));
+  return run_tasks(fan, workers, stop, [&](std::int64_t bucket, int worker) {
     const auto b = static_cast<std::uint64_t>(bucket);
     const std::uint64_t size = borders[b + 1] - borders[b];
-    LargeVector<std::byte> memory(size * file.row_bytes);
+    LargeVector<std::byte>& memory = memories[static_cast<std::size_t>(worker)];
+    if (memory.size() < size * file.row_bytes) {
+      memory = {};  // not both at once
+      memory.resize(size * file.row_bytes);
+    }
     rows.copy_out(borders[b], size, memory.data());
     exact_bucket(memory.data(), size, file.row_bytes, child(bucket_key, b), tuning);
     rows.copy_in(borders[b], size, memory.data());
