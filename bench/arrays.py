@@ -293,6 +293,7 @@ def line(r: dict[str, Any]) -> str:
         *(milliseconds(s[name]) if name in s else "-" for name in ("one pov iteration", "NumPy", "torch")),
         *(f"{r[name]:.1f}" if r[name] else "-" for name in ("numpy_ratio", "torch_ratio", "floor_ratio")),
         f"{r['extra_bytes'] / 1e6:.0f} MB",
+        f"{r['others']:.0%}" if "others" in r else "not recorded",
     ]
     if reach:
         for place, (sign, goal) in enumerate(zip("≥≥≤", reach, strict=True), 6):
@@ -305,9 +306,7 @@ def text_of(results: dict[str, Any]) -> str:
     text = []
     for size, threads in sorted({(r["bytes"], r["threads"]) for r in results["tables"]}):
         rows = [r for r in results["tables"] if (r["bytes"], r["threads"]) == (size, threads)]
-        most = max(r.get("others", 1) for r in rows)
-        meanwhile = f"{size >> 20:,} MiB, {threads} threads; other programs took up to {most:.0%} of the processors:"
-        text += [meanwhile, "", HEAD, *map(line, rows), ""]
+        text += [f"{size >> 20:,} MiB, {threads} threads:", "", HEAD, *map(line, rows), ""]
     if results["small"]:
         worst = min(results["small"], key=lambda r: r["numpy_ratio"])
         most_rows, most_bytes = (max(r[name] for r in results["small"]) for name in ("rows", "row_bytes"))
@@ -324,12 +323,12 @@ def text_of(results: dict[str, Any]) -> str:
             f"Files of {one['bytes'] >> 20:,} MiB, {one['memory_bytes_max'] >> 20:,} MiB of memory allowed, nothing of "
             "the file in the page cache at the start, everything on disk at the end:",
             "",
-            f"| row | shuffle_file | read and written twice | times that (≤ {FILE_REACH}) |",
-            "|---|---|---|---|",
+            f"| row | shuffle_file | read and written twice | times that (≤ {FILE_REACH}) | other programs' share |",
+            "|---|---|---|---|---|",
         ]
         for r in results["files"]:
             times = (milliseconds(r["seconds"]), milliseconds(r["twice_seconds"]))
-            text.append(f"| {r['row_bytes']:,} B | {times[0]} | {times[1]} | {r['ratio']:.2f} |")
+            text.append(f"| {r['row_bytes']:,} B | {times[0]} | {times[1]} | {r['ratio']:.2f} | {r['others']:.0%} |")
         text.append("")
     return "\n".join(text)
 
@@ -341,7 +340,7 @@ def milliseconds(value: float) -> str:
 
 COLUMNS = (
     "row", "floor", "tombola, all threads / one", "one pov iteration", "NumPy", "torch", "times faster than NumPy",
-    "than torch", "times the floor", "extra memory",
+    "than torch", "times the floor", "extra memory", "other programs' share of the processors",
 )  # fmt: skip
 HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
