@@ -10,7 +10,8 @@ NumPy and torch are slow, so they get one turn for every three of the others. to
 part of what it costs; where there is no memory for that it sits out.
 `small` compares whole calls on few rows, `file` a file of four times the memory allowed with reading and writing it
 twice. --save writes what was measured into bench/results/arrays.json, beside what that holds of other sizes, and all of
-it into docs/explanation/arrays.md.
+it into docs/explanation/arrays.md; of two measurements of the same the one stays in which other programs took less of
+the processors.
 """
 
 from __future__ import annotations
@@ -292,6 +293,7 @@ def line(r: dict[str, Any]) -> str:
         *(milliseconds(s[name]) if name in s else "-" for name in ("one pov iteration", "NumPy", "torch")),
         *(f"{r[name]:.1f}" if r[name] else "-" for name in ("numpy_ratio", "torch_ratio", "floor_ratio")),
         f"{r['extra_bytes'] / 1e6:.0f} MB",
+        f"{r['others']:.0%}" if "others" in r else "not recorded",
     ]
     if reach:
         for place, (sign, goal) in enumerate(zip("≥≥≤", reach, strict=True), 6):
@@ -323,12 +325,12 @@ def text_of(results: dict[str, Any]) -> str:
             f"Files of {one['bytes'] >> 20:,} MiB, {one['memory_bytes_max'] >> 20:,} MiB of memory allowed, nothing of "
             "the file in the page cache at the start, everything on disk at the end:",
             "",
-            f"| row | shuffle_file | read and written twice | times that (≤ {FILE_REACH}) |",
-            "|---|---|---|---|",
+            f"| row | shuffle_file | read and written twice | times that (≤ {FILE_REACH}) | other programs' share |",
+            "|---|---|---|---|---|",
         ]
         for r in results["files"]:
             times = (milliseconds(r["seconds"]), milliseconds(r["twice_seconds"]))
-            text.append(f"| {r['row_bytes']:,} B | {times[0]} | {times[1]} | {r['ratio']:.2f} |")
+            text.append(f"| {r['row_bytes']:,} B | {times[0]} | {times[1]} | {r['ratio']:.2f} | {r['others']:.0%} |")
         text.append("")
     return "\n".join(text)
 
@@ -340,7 +342,7 @@ def milliseconds(value: float) -> str:
 
 COLUMNS = (
     "row", "floor", "tombola, all threads / one", "one pov iteration", "NumPy", "torch", "times faster than NumPy",
-    "than torch", "times the floor", "extra memory",
+    "than torch", "times the floor", "extra memory", "other programs' share of the processors",
 )  # fmt: skip
 HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
@@ -373,17 +375,21 @@ def main() -> int:
 
 
 def save(results: dict[str, Any]) -> None:
-    """What was measured takes the place of what was measured of the same before."""
+    """Of two measurements of the same the one stays in which other programs took less of the processors."""
     path = BENCH / "results" / "arrays.json"
     old = json.loads(path.read_text()) if path.exists() else {}
     merged: dict[str, Any] = {"machine": machine()}
     for name, keys in KEYS.items():
-        found = {tuple(r[k] for k in keys): r for r in [*old.get(name, []), *results[name]]}
+        found: dict[tuple[int, ...], dict[str, Any]] = {}
+        for r in [*old.get(name, []), *results[name]]:
+            before = found.get(key := tuple(r[k] for k in keys))
+            if before is None or r.get("others", 0) <= before.get("others", 1):
+                found[key] = r
         merged[name] = [found[key] for key in sorted(found)]
     path.write_text(json.dumps(merged, indent=1) + "\n")
     page = PAGE.read_text()
-    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{text_of(merged)}{MARKS[1]}{after}")
+    above, below = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
+    PAGE.write_text(f"{above}{MARKS[0]}\n{text_of(merged)}{MARKS[1]}{below}")
 
 
 def machine() -> dict[str, Any]:

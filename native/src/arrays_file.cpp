@@ -76,9 +76,9 @@ template <std::uint64_t Bytes>
 class Rough {
  public:
   Rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
-        std::uint64_t margin)
+        std::uint64_t margin, std::byte* memory)
       : rows_(file), cut_(cut), task_(task), window_rows_(window_rows), margin_(margin),
-        bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(cut.fan * window_rows * bytes_) {}
+        bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(memory) {}
 
   void run(std::uint64_t key, std::uint64_t* placed) {
     const std::uint64_t spare = start(cut_.fan - 1) + cut_.slice - 1;
@@ -106,7 +106,7 @@ class Rough {
   };
 
   std::uint64_t start(std::uint64_t b) const { return b * cut_.stride + task_ * cut_.slice; }
-  std::byte* memory(std::uint64_t b) { return memory_.data() + b * window_rows_ * bytes_; }
+  std::byte* memory(std::uint64_t b) { return memory_ + b * window_rows_ * bytes_; }
   std::uint64_t dealt(std::uint64_t b) {
     return windows_[b].first + static_cast<std::uint64_t>(windows_[b].at - memory(b)) / bytes_;
   }
@@ -167,20 +167,40 @@ class Rough {
   const exact::Cut& cut_;
   std::uint64_t task_, window_rows_, margin_, bytes_;
   std::vector<Window> windows_;
-  LargeVector<std::byte> memory_;
+  std::byte* memory_;
+};
+
+// What each worker holds rows in, kept from task to task: new memory is touched page by page, which is as slow as reading.
+class Memories {
+ public:
+  explicit Memories(int workers) : memories_(static_cast<std::size_t>(workers)) {}
+  std::byte* take(int worker, std::uint64_t bytes) {
+    LargeVector<std::byte>& memory = memories_[static_cast<std::size_t>(worker)];
+    if (memory.size() < bytes) {
+      LargeVector<std::byte>().swap(memory);  // not both at once; assigning {} would keep it
+      memory.resize(bytes);
+    }
+    return memory.data();
+  }
+  void give_back() {
+    for (auto& memory : memories_) LargeVector<std::byte>().swap(memory);
+  }
+
+ private:
+  std::vector<LargeVector<std::byte>> memories_;
 };
 
 void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
-           std::uint64_t margin, std::uint64_t key, std::uint64_t* placed) {
+           std::uint64_t margin, std::byte* memory, std::uint64_t key, std::uint64_t* placed) {
   switch (file.row_bytes) {
-    case 1: return Rough<1>(file, cut, task, window_rows, margin).run(key, placed);
-    case 2: return Rough<2>(file, cut, task, window_rows, margin).run(key, placed);
-    case 4: return Rough<4>(file, cut, task, window_rows, margin).run(key, placed);
-    case 8: return Rough<8>(file, cut, task, window_rows, margin).run(key, placed);
-    case 16: return Rough<16>(file, cut, task, window_rows, margin).run(key, placed);
-    case 32: return Rough<32>(file, cut, task, window_rows, margin).run(key, placed);
-    case 64: return Rough<64>(file, cut, task, window_rows, margin).run(key, placed);
-    default: return Rough<0>(file, cut, task, window_rows, margin).run(key, placed);
+    case 1: return Rough<1>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 2: return Rough<2>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 4: return Rough<4>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 8: return Rough<8>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 16: return Rough<16>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 32: return Rough<32>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 64: return Rough<64>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    default: return Rough<0>(file, cut, task, window_rows, margin, memory).run(key, placed);
   }
 }
 
@@ -217,32 +237,30 @@ bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const St
       std::min(file.memory_bytes_max / (static_cast<std::uint64_t>(dealing) * cut.fan), kWindowMax);
   const std::uint64_t window_rows = std::clamp<std::uint64_t>(window_bytes / file.row_bytes, 1, std::max<std::uint64_t>(cut.slice, 1));
   const std::uint64_t rough_key = child(key, exact::kRough), bucket_key = child(key, exact::kBucket);
-  if (!run_tasks(tasks, dealing, stop, [&](std::int64_t task, int) {
-        if (cut.slice > 0) rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, rough_key, work.placed.data());
+  Memories memories(threads);
+  if (!run_tasks(tasks, dealing, stop, [&](std::int64_t task, int worker) {
+        if (cut.slice == 0) return;  // fewer rows than buckets: all are left over
+        std::byte* const memory = memories.take(worker, cut.fan * window_rows * file.row_bytes);
+        rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, memory, rough_key, work.placed.data());
       })) {
     return false;
   }
   for (std::uint64_t b = 0; b < cut.fan; ++b) {  // what no slice covers
     rows.carry(b * cut.stride + cut.tasks * cut.slice, b + 1 < cut.fan ? (b + 1) * cut.stride : file.rows);
   }
+  memories.give_back();
   levels.settle(0, file.rows, key, cut, threads, work);
   const std::vector<std::uint64_t> borders = work.borders;
   work = {};
   const std::uint64_t one = bucket_bytes(cut, file.rows, file.row_bytes);
   const auto at_once = static_cast<int>(std::clamp<std::uint64_t>(file.memory_bytes_max / one, 1, 1024));
-  const int workers = std::min(threads, at_once);
-  std::vector<LargeVector<std::byte>> memories(static_cast<std::size_t>(std::max(workers, 1)));
-  return run_tasks(fan, workers, stop, [&](std::int64_t bucket, int worker) {
+  return run_tasks(fan, std::min(threads, at_once), stop, [&](std::int64_t bucket, int worker) {
     const auto b = static_cast<std::uint64_t>(bucket);
     const std::uint64_t size = borders[b + 1] - borders[b];
-    LargeVector<std::byte>& memory = memories[static_cast<std::size_t>(worker)];
-    if (memory.size() < size * file.row_bytes) {
-      memory = {};  // not both at once
-      memory.resize(size * file.row_bytes);
-    }
-    rows.copy_out(borders[b], size, memory.data());
-    exact_bucket(memory.data(), size, file.row_bytes, child(bucket_key, b), tuning);
-    rows.copy_in(borders[b], size, memory.data());
+    std::byte* const memory = memories.take(worker, size * file.row_bytes);
+    rows.copy_out(borders[b], size, memory);
+    exact_bucket(memory, size, file.row_bytes, child(bucket_key, b), tuning);
+    rows.copy_in(borders[b], size, memory);
   });
 }
 

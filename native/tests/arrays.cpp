@@ -250,8 +250,10 @@ TEST_CASE("rows in a file come as in memory, with any threads and memory; a stop
         bool same = true;
         for (std::uint64_t i = 0; i < n; ++i) same = same && after.number(i) == wanted[i];
         CHECK(same);
+        // With other threads at work the one that asks may be asked no more than once.
         int asked = 0;
-        CHECK_FALSE(tombola::exact_file(layout, 8, threads, [&] { return ++asked > 3; }, kSmall));
+        const Stop stop = [&] { return ++asked > (threads == 1 ? 3 : 0); };
+        CHECK_FALSE(tombola::exact_file(layout, 8, threads, stop, kSmall));
         CHECK(source.read(skip, before.data().size()) == before.data());
       }
     }

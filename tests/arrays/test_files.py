@@ -125,8 +125,9 @@ def test_memory_stays_within_the_budget(tmp_path: Path, shape: tuple[int, ...], 
     assert int(run.stdout) < memory * 1.1 + (4 << 20)
 
 
-# The signal comes after so much processor time of the core's, so never too early nor too late, however busy the machine
-# is. A handler raises Ctrl-C's own signal; without one the kernel ends the process on the spot.
+# The signal comes after so much processor time of the core's, which does its work again and again until then: so never
+# too early nor too late, however busy or fast the machine is. A handler raises Ctrl-C's own signal; without one the
+# kernel ends the process on the spot.
 STOPPED = """
 import signal, sys
 from tombola import _core
@@ -138,8 +139,8 @@ class Core:
 
     def exact_file(self, *arguments):
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
-        _core.exact_file(*arguments)
-        print("the core has finished")
+        while True:  # from the old file to the new one, so once more does no harm
+            _core.exact_file(*arguments)
 
 # A process that a shell starts in the background ignores Ctrl-C, and so do its children unless they say otherwise.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -152,12 +153,11 @@ shuffle_file(sys.argv[1], seed=1, memory_bytes_max=1 << 24)
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "killed"])
 def test_a_stopped_run_leaves_the_file_as_it_was(tmp_path: Path, how: str) -> None:
-    x = np.arange(16_000_000, dtype=np.int32)
+    x = np.arange(8_000_000, dtype=np.int32)
     path = saved(tmp_path / "x.npy", x)
     command = [sys.executable, "-c", STOPPED, str(path), how]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert np.array_equal(np.load(path), x)
-    assert run.stdout == ""
     if how == "Ctrl-C":
         assert run.stderr.endswith("KeyboardInterrupt\n")
         assert run.returncode == -signal.SIGINT

@@ -73,55 +73,46 @@ def decompress(data: Bytes, compression: str, size: int) -> bytes:
     return raw
 
 
-def unpacked(file: IO[bytes], compression: str) -> IO[bytes]:
+def unpacked(file: IO[bytes], compression: str) -> io.BufferedReader[Any]:
     """A compressed file, to be read from its beginning to its end as what it holds: gz, bz2, xz or zstd.
 
-    >>> import io
     >>> unpacked(io.BytesIO(bz2.compress(b"1234")), "bz2").read()
     b'1234'
     """
-    if compression == "zstd":
-        # Several frames end to end are one file, as they are for the zstd program.
-        reader: IO[bytes] = (
-            _library("zstandard", "zstd").ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=True)
-        )
-        return reader
-    try:
-        library = _STREAMS[compression]
-    except KeyError:
-        raise FormatError(
-            f"the compression {compression!r} cannot be read from a file; gz, bz2, xz and zstd can"
-        ) from None
-    return _Owned(library(file), file)  # type: ignore[return-value]  # all that a reader needs of a file
+    if compression not in _STREAMS:
+        raise FormatError(f"the compression {compression!r} cannot be read from a file; {', '.join(_STREAMS)} can")
+    return io.BufferedReader(_Unpacked(_STREAMS[compression](file), file), _BUFFER_BYTES)
 
 
+_BUFFER_BYTES = 1 << 16
 _STREAMS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gz": lambda file: gzip.GzipFile(fileobj=file, mode="rb"),
     "bz2": lambda file: bz2.BZ2File(file, "rb"),
-    "xz": lambda file: lzma.LZMAFile(file, "rb"),  # noqa: SIM115  closed by its owner
+    "xz": lambda file: lzma.LZMAFile(file, "rb"),  # noqa: SIM115  closed with what reads it
+    # Several frames end to end are one file, as they are for the zstd program.
+    "zstd": lambda file: _library("zstandard", "zstd").ZstdDecompressor().stream_reader(file, read_across_frames=True),
 }
 
 
-class _Owned(io.BufferedIOBase):
-    """A reader that closes the file it was made over."""
+class _Unpacked(io.RawIOBase):
+    """What a library unpacks, and the file below, which it closes."""
 
     def __init__(self, reader: Any, file: IO[bytes]) -> None:
         self._reader = reader
         self._file = file
 
-    def read(self, size: int | None = -1) -> bytes:
-        data: bytes = self._reader.read(size)
-        return data
-
-    def __iter__(self) -> Any:
-        return iter(self._reader)
+    def readinto(self, into: Any) -> int:
+        data = self._reader.read(len(into))
+        into[: len(data)] = data
+        return len(data)
 
     def readable(self) -> bool:
         return True
 
     def close(self) -> None:
-        self._reader.close()
-        self._file.close()
+        if not self.closed:
+            self._reader.close()
+            self._file.close()
         super().close()
 
 

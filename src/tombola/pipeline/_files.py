@@ -7,11 +7,12 @@ import csv
 import functools
 import glob
 import importlib
+import io
 import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 from tombola.errors import DataError, InputError, StateError
 from tombola.formats import unpacked
@@ -19,8 +20,7 @@ from tombola.pipeline._sources import Source, passed
 from tombola.pipeline._step import State, describe_value
 
 Reader = Callable[[str], Iterable[Any]]
-# The first block of a file is small: a resume begins at many places and reads a few lines at each.
-_FIRST_BYTES, _BLOCK_BYTES = 1 << 14, 1 << 18
+_BLOCK_BYTES, _BUFFER_BYTES = 1 << 14, 1 << 16
 _PACKED = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zstd", "zstd": "zstd"}
 _BOM = codecs.BOM_UTF8
 
@@ -29,7 +29,7 @@ _BOM = codecs.BOM_UTF8
 def _json_loads() -> Callable[[bytes], Any]:
     """msgspec reads JSON about five times as fast. What it refuses, NaN for one, is read by the standard library."""
     try:
-        fast: Callable[[bytes], Any] = importlib.import_module("msgspec").json.decode
+        fast: Callable[[bytes], Any] = importlib.import_module("msgspec").json.Decoder().decode
     except ImportError:
         return json.loads
     return fast
@@ -159,36 +159,22 @@ class Lines(Iterator[Any]):
         raise NotImplementedError
 
     def _blocks(self) -> Iterator[Iterator[bytes]]:
-        """Some lines at a time."""
-        rest, size = b"", _FIRST_BYTES
-        if not self._offset and codecs.lookup(self._encoding).name == "utf-8":
-            rest = self._file.read(len(_BOM))
-            if rest == _BOM:
-                rest, self._offset = b"", len(_BOM)
-        while True:
-            block = self._file.read(size)
-            size = min(2 * size, _BLOCK_BYTES)
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            if not block and rest:
-                lines.append(rest)
-                rest = b""
-            if lines:
-                self._count(len(self._lines))
-                self._lines, self._counted = lines, 0
-                self._ahead = iter(lines)
-                yield self._ahead
-            if not block:
-                return
+        """Some lines at a time, so few that they stay in the processor's cache."""
+        if not self._offset and self._file.peek(len(_BOM)).startswith(_BOM):
+            self._offset = len(self._file.read(len(_BOM)))
+        while lines := self._file.readlines(_BLOCK_BYTES):
+            self._count(len(self._lines))
+            self._lines, self._counted = lines, 0
+            self._ahead = iter(lines)
+            yield self._ahead
 
     def _taken(self) -> int:
         """How many of the lines at hand were taken."""
         return len(self._lines) - operator.length_hint(self._ahead)
 
     def _count(self, lines: int) -> None:
-        if lines > self._counted:
-            self._offset += sum(map(len, self._lines[self._counted : lines])) + lines - self._counted
-            self._counted = lines
+        self._offset += sum(map(len, self._lines[self._counted : lines]))
+        self._counted = lines
 
     def place(self) -> int:
         """The offset of the next line."""
@@ -206,7 +192,7 @@ class _Text(Lines):
         encoding = self._encoding
         for block in self._blocks():
             for line in block:
-                yield {"text": line.decode(encoding).removesuffix("\r")}
+                yield {"text": line.decode(encoding).removesuffix("\n").removesuffix("\r")}
 
 
 class _Json(Lines):
@@ -228,7 +214,7 @@ class _Json(Lines):
         try:
             return json.loads(line)
         except ValueError as error:
-            start = self.place() - len(line) - 1
+            start = self.place() - len(line)
             raise DataError(f"{self._path}, the line at byte {start} is no JSON: {error}", uri=self._path) from error
 
 
@@ -258,7 +244,7 @@ class _Csv(Lines):
     def _text(self) -> Iterator[str]:
         for block in self._blocks():
             for line in block:
-                yield line.decode(self._encoding).removesuffix("\r") + "\n"
+                yield line.decode(self._encoding).removesuffix("\n").removesuffix("\r") + "\n"
 
 
 def _named(row: list[str], path: str) -> list[str]:
@@ -268,23 +254,21 @@ def _named(row: list[str], path: str) -> list[str]:
     return row
 
 
-def _opened(path: str) -> IO[bytes]:
+def _opened(path: str) -> io.BufferedReader[Any]:
     packed = _PACKED.get(_ending(path))
-    file = open(path, "rb")  # noqa: SIM115  closed with the lines
+    file: io.BufferedReader[Any] = io.BufferedReader(io.FileIO(path), _BUFFER_BYTES)
     return file if packed is None else unpacked(file, packed)
 
 
-def _skip(file: IO[bytes], offset: int, path: str) -> None:
+def _skip(file: io.BufferedReader[Any], offset: int, path: str) -> None:
     """Goes to an offset, which of what is compressed means reading up to it."""
     if offset and _ending(path) not in _PACKED:
         file.seek(offset)
         return
     left = offset
     while left:
-        data = file.read(min(left, _BLOCK_BYTES))
+        data = file.read(min(left, _BUFFER_BYTES))
         if not data:
-            if left == 1:  # after a last line that no newline ends
-                break
             raise DataError(f"{path} ends before byte {offset}, where a state goes on: it has become shorter", uri=path)
         left -= len(data)
 
