@@ -78,6 +78,7 @@ bench: $(VENV)/stamp-package $(VENV)/stamp-torch
 	@$(BIN)/python bench/gather.py
 	@$(BIN)/python bench/stream.py
 	@$(BIN)/python bench/quality.py
+	@$(BIN)/python bench/pipeline.py
 	@$(BIN)/python bench/score_speed.py
 	@$(BIN)/python bench/score_alarms.py
 	@$(BIN)/python bench/mixture.py

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from _contestant import Prepared, contest
-from pipeline_data import BATCH, SEED, changed, numbers, spread
+from pipeline_data import BATCH, FILES, SEED, changed, numbers, spread
 
 from tombola import Pipeline
 
@@ -20,15 +20,21 @@ def buffer(records: int, size: int) -> Prepared:
     return lambda: collections.deque(pipeline, 0) and None, records
 
 
-def jsonl(records: int, size: int) -> Prepared:
-    """Files of JSON Lines, map, shuffle, batch."""
-    pipeline = Pipeline.from_files("part-*.jsonl", "jsonl").map(changed).shuffle(size, seed=SEED).batch(BATCH)
+def lines(size: int, files: int) -> Pipeline:
+    """Files of JSON Lines, map, shuffle, batch; so many files at once."""
+    read = Pipeline.from_files("part-*.jsonl", "jsonl").map(changed)
+    return read.shuffle(size, seed=SEED, input_shards=files).batch(BATCH)
+
+
+def jsonl(records: int, size: int, files: int = 1) -> Prepared:
+    """The speed."""
+    pipeline = lines(size, files)
     return lambda: collections.deque(pipeline, 0) and None, records
 
 
-def mixing(records: int, size: int) -> Prepared:
+def mixing(records: int, size: int, files: int = 1) -> Prepared:
     """Files per batch, on the mean."""
-    pipeline = Pipeline.from_files("part-*.jsonl", "jsonl").map(changed).shuffle(size, seed=SEED).batch(BATCH)
+    pipeline = lines(size, files)
     return lambda: spread(batch["file"] for batch in pipeline), records
 
 
@@ -58,4 +64,8 @@ def resume(records: int, size: int, percent: int, from_file: int) -> Prepared:
 
 
 if __name__ == "__main__":
-    contest({"buffer": buffer, "jsonl": jsonl, "mixing": mixing, "resume": resume})
+    every = {
+        "jsonl_all": lambda *numbers: jsonl(*numbers, FILES),
+        "mixing_all": lambda *numbers: mixing(*numbers, FILES),
+    }
+    contest({"buffer": buffer, "jsonl": jsonl, "mixing": mixing, "resume": resume, **every})
