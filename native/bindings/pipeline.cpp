@@ -205,7 +205,12 @@ class Mapped {
   PyObject* next() {
     nb::object record = nb::steal(PyIter_Next(source_.ptr()));
     if (!record.is_valid()) return nullptr;
-    nb::object out = nb::steal(PyObject_CallFunctionObjArgs(function_.ptr(), record.ptr(), nullptr));
+    nb::object out;
+    try {
+      out = function_(record);  // by vectorcall
+    } catch (nb::python_error& error) {
+      error.restore();
+    }
     if (out.is_valid() && !out.is_none()) {
       ++count_;
       return out.release().ptr();
