@@ -194,11 +194,12 @@ class Counted {
   std::int64_t count_;
 };
 
-// A function over the records of an iterator. Where the function fails or returns None, `failed` is the record.
+// A function over the records of an iterator. Where both are dicts, what it returns is put into the record, of which
+// the names in `without` are left out. Where the function fails or returns None, `failed` is the record.
 class Mapped {
  public:
-  Mapped(nb::object source, nb::object function)
-      : source_(nb::steal(PyObject_GetIter(source.ptr()))), function_(std::move(function)) {
+  Mapped(nb::object source, nb::object function, nb::tuple without)
+      : source_(nb::steal(PyObject_GetIter(source.ptr()))), function_(std::move(function)), without_(std::move(without)) {
     if (!source_.is_valid()) throw nb::python_error();
   }
 
@@ -211,12 +212,16 @@ class Mapped {
     } catch (nb::python_error& error) {
       error.restore();
     }
-    if (out.is_valid() && !out.is_none()) {
+    const bool none = out.is_valid() && out.is_none();
+    if (none) PyErr_SetString(PyExc_ValueError, "it returned None");
+    if (out.is_valid() && !none && PyDict_CheckExact(record.ptr()) && PyDict_CheckExact(out.ptr())) {
+      out = merged(record, std::move(out));
+    }
+    if (out.is_valid() && !none) {
       ++count_;
       return out.release().ptr();
     }
-    if (out.is_valid()) PyErr_SetString(PyExc_ValueError, "it returned None");
-    failed_ = nb::make_tuple(count_, record, out.is_valid());
+    failed_ = nb::make_tuple(count_, record, none);
     return nullptr;
   }
 
@@ -225,6 +230,7 @@ class Mapped {
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(source_.ptr());
     Py_VISIT(function_.ptr());
+    Py_VISIT(without_.ptr());
     Py_VISIT(failed_.ptr());
     return 0;
   }
@@ -232,11 +238,27 @@ class Mapped {
   void clear() {
     source_.reset();
     function_.reset();
+    without_.reset();
     failed_.reset();
   }
 
  private:
-  nb::object source_, function_, failed_ = nb::none();
+  // Invalid with an error set where a name is not there.
+  nb::object merged(const nb::object& record, nb::object out) const {
+    const bool same = out.is(record);
+    if (same && nb::len(without_) == 0) return out;
+    nb::object whole = nb::steal(PyDict_Copy(record.ptr()));
+    if (!whole.is_valid()) return whole;
+    for (nb::handle name : without_) {
+      if (PyDict_DelItem(whole.ptr(), name.ptr()) != 0) return nb::object();
+    }
+    if (!same && PyDict_Update(whole.ptr(), out.ptr()) != 0) return nb::object();
+    return whole;
+  }
+
+  nb::object source_, function_;
+  nb::tuple without_;
+  nb::object failed_ = nb::none();
   std::int64_t count_ = 0;
 };
 
@@ -278,7 +300,8 @@ void bind_pipeline(nb::module_& m) {
       .def(nb::init<nb::object, std::int64_t>(), "source"_a, "count"_a)
       .def_prop_ro("count", &Counted::count, "How many came out, from the count that was given on.");
   nb::class_<Mapped>(m, "Mapped", nb::type_slots(kSlots<Mapped>), "A function over the records of an iterator.")
-      .def(nb::init<nb::object, nb::object>(), "source"_a, "function"_a)
+      .def(nb::init<nb::object, nb::object, nb::tuple>(), nb::sig("def __init__(self, source: object, function: object, without: tuple[str, ...]) -> None"),
+           "source"_a, "function"_a, "without"_a)
       .def_prop_ro("failed", &Mapped::failed, nb::sig("def failed(self) -> tuple[int, Any, bool] | None"),
                    "Where the function failed: the number of the record, the record, and whether it returned None.");
   nb::class_<ShuffleBuffer>(m, "ShuffleBuffer", nb::type_slots(kSlots<ShuffleBuffer>),

@@ -302,7 +302,7 @@ class Mapped:
     def __next__(self, /):
         """Implement next(self)."""
 
-    def __init__(self, source: object, function: object) -> None: ...
+    def __init__(self, source: object, function: object, without: tuple[str, ...]) -> None: ...
 
     @property
     def failed(self) -> tuple[int, Any, bool] | None:

@@ -45,9 +45,41 @@ def test_steps_do_what_they_say() -> None:
     rows = Pipeline.from_iterable([{"n": n, "t": str(n)} for n in range(3)])
     assert list(rows.batch(2)) == [{"n": [0, 1], "t": ["0", "1"]}, {"n": [2], "t": ["2"]}]
     assert list(rows.batch(2).unbatch()) == list(rows)
-    assert list(rows.map(lambda batch: {"m": [n + 1 for n in batch["n"]] * 2}, batched=True, batch_size=2)) == [
+    more = {"batched": True, "batch_size": 2, "remove_columns": ["n", "t"]}
+    assert list(rows.map(lambda batch: {"m": [n + 1 for n in batch["n"]] * 2}, **more)) == [
         {"m": 1}, {"m": 2}, {"m": 1}, {"m": 2}, {"m": 3}, {"m": 3},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"threads": 2}, {"processes": 1}, {"batched": True, "batch_size": 2}],
+    ids=lambda options: str(options),
+)
+def test_what_a_function_returns_is_put_into_the_record(options: dict[str, Any]) -> None:
+    rows = Pipeline.from_iterable([{"n": [n], "t": str(n)} for n in range(3)])
+    assert list(rows.map(_lengths, **options)) == [{"n": [n], "t": str(n), "m": 1} for n in range(3)]
+    assert list(rows.map(_lengths, remove_columns="n", **options)) == [{"t": str(n), "m": 1} for n in range(3)]
+    assert list(rows.map(_itself, **options)) == list(rows)
+    assert list(rows.map(_itself, remove_columns=["t"], **options)) == [{"n": [n]} for n in range(3)]
+    with pytest.raises(MapError, match=r"map\(_itself.*remove_columns=\('x'\).* failed at record 0 .*KeyError: 'x'"):
+        list(rows.map(_itself, remove_columns=["x"], **options))
+    with pytest.raises(InputError, match="remove_columns is"):
+        rows.map(_itself, remove_columns=[3], **options)  # type: ignore[list-item]
+
+
+def _lengths(row: dict[str, Any]) -> dict[str, Any]:
+    return {"m": [1] * len(row["t"])} if isinstance(row["t"], list) else {"m": len(row["n"])}
+
+
+def _itself(row: Any) -> Any:
+    return row
+
+
+def test_a_batch_of_another_size_says_which_columns_are_in_the_way() -> None:
+    rows = Pipeline.from_iterable([{"n": n} for n in range(3)])
+    with pytest.raises(MapError, match="must be lists of one length, not 'n': 3, 'm': 6"):
+        list(rows.map(lambda batch: {"m": batch["n"] * 2}, batched=True))
 
 
 def test_pipelines_are_combined() -> None:

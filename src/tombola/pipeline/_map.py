@@ -21,7 +21,16 @@ from tombola._ints import integer
 from tombola._threads import start
 from tombola.errors import InputError, MapError
 from tombola.pipeline._step import State, Step, describe_value
-from tombola.pipeline._steps import as_columns, as_rows, check_function, function_failed, gave_nothing
+from tombola.pipeline._steps import (
+    as_columns,
+    as_rows,
+    check_function,
+    check_names,
+    describe_names,
+    function_failed,
+    gave_nothing,
+    merged,
+)
 from tombola.pipeline._trail import Trail
 
 #: Records that go to a process at once, where the function takes single ones: a hand-over costs about 0.1 ms.
@@ -31,10 +40,18 @@ _JOIN_SECONDS = 60.0
 _END = object()
 
 
+@dataclass(frozen=True)
+class _Work:
+    """A function, and which columns of a record are left out of what it makes of it."""
+
+    function: Callable[[Any], Any]
+    without: tuple[str, ...]
+
+
 class Doer(Protocol):
     """Whoever runs the function over a few units."""
 
-    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+    def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         """Begins."""
 
     def stop(self) -> None:
@@ -44,9 +61,9 @@ class Doer(Protocol):
 class _Here:
     """Nobody else: the function runs when it is submitted."""
 
-    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+    def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_result(_run(function, rows))
+        future.set_result(_run(work, rows))
         return future
 
     def stop(self) -> None:
@@ -57,8 +74,8 @@ class _Threads:
     def __init__(self, threads: int) -> None:
         self._hands = Hands(threads, "tombola-map")
 
-    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
-        return self._hands.submit(_run, function, rows)
+    def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
+        return self._hands.submit(_run, work, rows)
 
     def stop(self) -> None:
         self._hands.stop()
@@ -70,9 +87,9 @@ class _Processes:
         way = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context(way))
 
-    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
+    def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         try:
-            return self._pool.submit(_run, function, rows)
+            return self._pool.submit(_run, work, rows)
         except BrokenProcessPool as error:
             future: Future[Any] = Future()
             future.set_exception(error)
@@ -89,8 +106,8 @@ class _Loop:
         self._loop = loop = asyncio.new_event_loop()
         start("tombola-async", lambda: loop.call_soon_threadsafe(loop.stop), _run_loop, loop)
 
-    def submit(self, function: Callable[..., Any], rows: list[Any]) -> Future[Any]:
-        return asyncio.run_coroutine_threadsafe(_run_async(function, rows), self._loop)
+    def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(_run_async(work, rows), self._loop)
 
     def stop(self) -> None:
         if not self._loop.is_closed():
@@ -117,21 +134,21 @@ class _Failed:
     error: Exception
 
 
-def _run(function: Callable[[Any], Any], rows: list[Any]) -> tuple[list[Any], _Failed | None]:
+def _run(work: _Work, rows: list[Any]) -> tuple[list[Any], _Failed | None]:
     out: list[Any] = []
     try:
         for row in rows:
-            out.append(function(row))
+            out.append(merged(row, work.function(row), work.without))
     except Exception as error:  # noqa: BLE001  handed to whoever waits, with the record's number
         return out, _Failed(len(out), error)
     return out, None
 
 
-async def _run_async(function: Callable[[Any], Any], rows: list[Any]) -> tuple[list[Any], _Failed | None]:
+async def _run_async(work: _Work, rows: list[Any]) -> tuple[list[Any], _Failed | None]:
     out: list[Any] = []
     try:
         for row in rows:
-            out.append(await function(row))
+            out.append(merged(row, await work.function(row), work.without))
     except Exception as error:  # noqa: BLE001  handed to whoever waits, with the record's number
         return out, _Failed(len(out), error)
     return out, None
@@ -163,8 +180,10 @@ class MapMany(Step):
         processes: int,
         ahead: int | None,
         ordered: bool,
+        remove_columns: Any,
     ) -> None:
         self._function = check_function(function, "map")
+        self._without = check_names(remove_columns)
         self.batched = bool(batched)
         self.batch_size = integer(batch_size, "batch_size", 1, None, InputError) if batched else None
         self.drop_last_batch = bool(drop_last_batch)
@@ -201,6 +220,7 @@ class MapMany(Step):
             doer.stop()
 
     def _iterate(self, doer: Doer) -> Iterator[Any]:
+        work = _Work(self._function, self._without)
         window: deque[_Unit] = deque()
         units = max(1, self._ahead // self._unit)
         ended = False
@@ -209,7 +229,7 @@ class MapMany(Step):
                 unit = self._next_unit()
                 ended = unit is None
                 if unit is not None and unit.number not in self._given:
-                    unit.future = doer.submit(self._function, unit.rows)
+                    unit.future = doer.submit(work, unit.rows)
                     window.append(unit)
             if not window:
                 return
@@ -317,7 +337,7 @@ class MapMany(Step):
         return None if self.batched else inputs[0]
 
     def describe(self) -> str:
-        words = [describe_value(self._function)]
+        words = [describe_value(self._function) + describe_names(self._without)]
         if self.batched:
             words.append(f"batched=True, batch_size={self.batch_size}")
             words += ["drop_last_batch=True"] if self.drop_last_batch else []

@@ -200,8 +200,12 @@ class Pipeline:
         processes: int = 0,
         ahead: int | None = None,
         ordered: bool = True,
+        remove_columns: str | Sequence[str] | None = None,
     ) -> Pipeline:
         """A function over each record, or over batches of them; an async function runs many at a time.
+
+        Where a record is a dict and the function returns another, what it returns is put into the record, as Hugging
+        Face does it: return what is new or changed. Anything else that it returns is the new record.
 
         batched
             The function takes `batch_size` records, dicts as one dict of lists, and returns as many as it likes.
@@ -214,11 +218,17 @@ class Pipeline:
             False lets records come as they are ready. A resume then loses and repeats none, but their order is no
             longer a promise.
 
+        remove_columns
+            Of dicts: names that are left out, unless the function returns them anew. A batch of which more or fewer
+            records are made must leave out all columns that stay as they are.
+
         >>> list(Pipeline.from_iterable(range(4)).map(lambda n: n * n, threads=2))
         [0, 1, 4, 9]
+        >>> list(Pipeline.from_iterable([{"n": 3, "t": "a"}]).map(lambda row: {"n": row["n"] + 1}))
+        [{'n': 4, 't': 'a'}]
         """
         if not batched and not threads and not processes and not inspect.iscoroutinefunction(function):
-            return self._over(Map(function))
+            return self._over(Map(function, remove_columns))
         return self._over(
             MapMany(
                 function,
@@ -229,6 +239,7 @@ class Pipeline:
                 processes=processes,
                 ahead=ahead,
                 ordered=ordered,
+                remove_columns=remove_columns,
             )
         )
 

@@ -44,14 +44,39 @@ def gave_nothing(what: str, number: int, record: Any) -> MapError:
     )
 
 
+def check_names(names: Any) -> tuple[str, ...]:
+    """Names of columns to leave out."""
+    found = (names,) if isinstance(names, str) else tuple(names or ())
+    if not all(isinstance(name, str) for name in found):
+        raise InputError(f"remove_columns is {names!r}; give the names of columns")
+    return found
+
+
+def merged(record: Any, out: Any, without: Sequence[str]) -> Any:
+    """What a function made of a record: where both are dicts, what it returned is put into the record.
+
+    >>> merged({"a": 1, "b": 2}, {"b": 3, "c": 4}, ("a",))
+    {'b': 3, 'c': 4}
+    """
+    if type(record) is not dict or type(out) is not dict or (out is record and not without):
+        return out
+    whole = dict(record)
+    for name in without:
+        del whole[name]
+    if out is not record:
+        whole.update(out)
+    return whole
+
+
 class Map(Step):
     """A function over each record."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], remove_columns: Any = None) -> None:
         self._function = check_function(function, "map")
+        self._without = check_names(remove_columns)
 
     def iterate(self) -> Iterator[Any]:
-        mapped = _core.Mapped(self.source, self._function)
+        mapped = _core.Mapped(self.source, self._function, self._without)
         try:
             yield from mapped
         except Exception as error:
@@ -66,7 +91,12 @@ class Map(Step):
         return inputs[0]
 
     def describe(self) -> str:
-        return f"map({describe_value(self._function)})"
+        return f"map({describe_value(self._function)}{describe_names(self._without)})"
+
+
+def describe_names(names: Sequence[str]) -> str:
+    """The option in words, where it is given."""
+    return f", remove_columns={describe_value(tuple(names))}" if names else ""
 
 
 class Filter(Step):
