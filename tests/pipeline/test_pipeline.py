@@ -523,6 +523,11 @@ def test_states_of_a_part_of_the_ranks() -> None:
     ("make", "said"),
     [
         (lambda: Pipeline.from_iterable(3), "int cannot be iterated over"),
+        (lambda: Pipeline.from_iterable(numbers()), "is a pipeline already"),
+        (
+            lambda: Pipeline.from_iterable(Stream(_dataset())),
+            "Stream, which shares its records out itself: use from_stream",
+        ),
         (lambda: Pipeline.from_iterable("abc"), "was given str"),
         (lambda: Pipeline.from_generator(iter([1])), "give the function that makes the generator"),
         (lambda: Pipeline.from_generator(iter, shards=[]), "shards is empty"),

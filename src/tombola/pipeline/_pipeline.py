@@ -84,6 +84,8 @@ class Pipeline:
             For an iterator that gives each record once. Then a state says how many were read, and what you give at a
             resume has to go on from there. Give `keep="records"` to a shuffle.
         """
+        if isinstance(records, Pipeline):
+            raise InputError("this is a pipeline already: go on with its methods, or combine several with concatenate")
         return cls(source_of(records, bool(goes_on)))
 
     @classmethod

@@ -335,10 +335,19 @@ def passed(records: Iterator[Any], count: int) -> Iterator[Any]:
     return records
 
 
+# What would be dealt out twice, or begin the next epoch at each reading: how it is known, and what is meant for it.
+_OTHERS = {"from_stream": ("plan", "rows", "digest"), "from_huggingface": ("num_shards", "shard", "set_epoch")}
+
+
 def source_of(records: Iterable[Any], goes_on: bool) -> Source:
     """The source for what a user gives."""
     if isinstance(records, (str, bytes, bytearray)):
         raise InputError(f"from_iterable was given {type(records).__name__}; give a list of records, or use from_files")
+    for known, names in _OTHERS.items():
+        if all(hasattr(records, name) for name in names):
+            raise InputError(
+                f"from_iterable was given {type(records).__name__}, which shares its records out itself: use {known}"
+            )
     try:
         again = iter(records)
     except TypeError:
