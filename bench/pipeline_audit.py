@@ -6,6 +6,7 @@ chains also change ranks and workers at each cut, which datasets leave to the us
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import random
@@ -114,20 +115,23 @@ def tombola_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tu
     found, planned = Counter(map(str, given)), Counter(map(str, whole))
     if found != planned:
         return whole, given
-    return _alone(make, shards, chain, draw)
+    return in_pieces(make, shards, chain, draw)
 
 
-def _alone(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
-    """The order as well, by one who is cut three times."""
+# ---- both
+
+
+def in_pieces(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
+    """One process that is cut three times: the whole, and the pieces."""
     whole = list(make(shards, chain))
     given: list[Any] = []
-    pipeline = make(shards, chain)
+    reader = make(shards, chain)
     for _ in range(3):
-        given += islice(iter(pipeline), draw.randint(0, max(0, len(whole) - len(given))))
-        state = json.loads(json.dumps(pipeline.state_dict()))
-        pipeline = make(shards, chain)
-        pipeline.load_state_dict(state)
-    return whole, given + (list(pipeline) if len(given) < len(whole) else [])
+        given += islice(iter(reader), draw.randint(0, max(0, len(whole) - len(given))))
+        state = copy.deepcopy(reader.state_dict())
+        reader = make(shards, chain)
+        reader.load_state_dict(state)
+    return whole, given + (list(reader) if len(given) < len(whole) else [])
 
 
 # ---- datasets
@@ -143,23 +147,10 @@ def datasets_make(shards: list[list[int]], chain: Chain) -> Any:
     return dataset
 
 
-def datasets_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
-    """Three cuts, in one process."""
-    whole = list(make(shards, chain))
-    given: list[Any] = []
-    dataset = make(shards, chain)
-    for _ in range(3):
-        given += islice(iter(dataset), draw.randint(0, max(0, len(whole) - len(given))))
-        state = dataset.state_dict()
-        dataset = make(shards, chain)
-        dataset.load_state_dict(state)
-    return whole, given + list(dataset)
-
-
 def main() -> None:
     """Prints one line of JSON."""
     who, chains = sys.argv[1].removesuffix("_audit"), int(sys.argv[3])
-    make, run = {"tombola": (tombola_make, tombola_run), "datasets": (datasets_make, datasets_run)}[who]
+    make, run = {"tombola": (tombola_make, tombola_run), "datasets": (datasets_make, in_pieces)}[who]
     total = Counter({"lost": 0, "twice": 0, "moved": 0, "wrong": 0})
     for seed in range(chains):
         counts = audited(seed, make, run)
