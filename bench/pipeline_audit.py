@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import json
 import random
 import sys
@@ -91,18 +92,20 @@ def _one(shard: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def tombola_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
-    """Three cuts; before each, the ranks change. What they read is put in the order of the logical readers."""
+    """Three cuts; before each, the ranks and their workers change. What they read is put in the order of the logical readers."""
+    world = importlib.import_module("tombola").World
     merge = importlib.import_module("tombola.pipeline").merge_states
     readers = draw.randint(1, 4)
     whole = list(make(shards, chain).with_readers(readers))
     given: list[Any] = []
     state = None
     for last in (False, False, False, True):
-        # A change of ranks deals the records anew; the order of all is seen when one reads alone at the end.
-        ranks = 1 if last else draw.choice([1, 2, 3, 4])
+        # A change of them deals the records anew; the order of all is seen when one reads alone at the end.
+        ranks, workers = (1, 1) if last else (draw.randint(1, 3), draw.randint(1, 3))
         states = []
-        for rank in range(ranks):
-            one = make(shards, chain).with_readers(readers).split_by_node(rank, ranks)
+        for rank, worker in itertools.product(range(ranks), range(workers)):
+            where = world(rank=rank, ranks=ranks, worker=worker, workers=workers)
+            one = make(shards, chain).with_readers(readers).in_world(where)
             if state is not None:
                 one.load_state_dict(state)
             epoch, reading = one.epoch, iter(one)
