@@ -92,13 +92,13 @@ def _one(shard: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def tombola_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
-    """Three cuts; before each, the ranks and their workers change. What they read is put in the order of the logical readers."""
+    """Three cuts; before each, ranks and workers change, and what each of them reads must be in the order of the whole."""
     world = importlib.import_module("tombola").World
     merge = importlib.import_module("tombola.pipeline").merge_states
     readers = draw.randint(1, 4)
     whole = list(make(shards, chain).with_readers(readers))
     given: list[Any] = []
-    state = None
+    state, orderly = None, True
     for last in (False, False, False, True):
         # A change of them deals the records anew; the order of all is seen when one reads alone at the end.
         ranks, workers = (1, 1) if last else (draw.randint(1, 3), draw.randint(1, 3))
@@ -110,18 +110,26 @@ def tombola_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tu
                 one.load_state_dict(state)
             epoch, reading = one.epoch, iter(one)
             head = list(reading) if last else list(islice(reading, draw.randint(1, 30)))
-            given += head if one.epoch == epoch == 0 else []
+            head = head if one.epoch == epoch == 0 else []
+            given += head
+            orderly &= in_order(head, whole)
             states.append(json.loads(json.dumps(one.state_dict())))
         state = merge(states)
         if state["epoch"]:
             break
     found, planned = Counter(map(str, given)), Counter(map(str, whole))
-    if found != planned:
+    if found != planned or not orderly:
         return whole, given
     return in_pieces(make, shards, chain, draw)
 
 
 # ---- both
+
+
+def in_order(some: list[Any], whole: list[Any]) -> bool:
+    """Whether some records come in the order of the whole."""
+    left = iter(whole)
+    return all(any(one == record for record in left) for one in some)
 
 
 def in_pieces(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
