@@ -92,7 +92,7 @@ def _one(shard: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def tombola_run(make: Any, shards: Any, chain: Chain, draw: random.Random) -> tuple[list[Any], list[Any]]:
-    """Three cuts; before each, ranks and workers change, and what each of them reads must be in the order of the whole."""
+    """Three cuts; ranks and workers change at each, and what each of them reads must be in the order of the whole."""
     world = importlib.import_module("tombola").World
     merge = importlib.import_module("tombola.pipeline").merge_states
     readers = draw.randint(1, 4)
