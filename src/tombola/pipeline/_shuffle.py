@@ -136,7 +136,7 @@ class Shuffle(Step):
         return records, marks
 
     def held(self) -> int:
-        return 0 if self._buffer is None else min(self._buffer.pulled, self.buffer_size or self._buffer.pulled)
+        return 0 if self._buffer is None else self._buffer.pulled - self._buffer.emitted
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
         return inputs[0]
