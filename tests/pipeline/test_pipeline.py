@@ -573,3 +573,17 @@ def test_a_step_without_iterate_says_so() -> None:
 
     with pytest.raises(NotImplementedError, match="Nothing has no iterate"):
         list(numbers().step(Nothing()))
+
+
+def test_states_that_hold_arrays_are_merged() -> None:
+    def make(rank: int, ranks: int) -> Pipeline:
+        rows = Pipeline.from_iterable([np.arange(3) + n for n in range(20)])
+        return rows.shuffle(5, keep="records").split_by_node(rank, ranks)
+
+    states = [_state(make(rank, 2)) for rank in range(2)]
+    loaded = [make(rank, 2) for rank in range(2)]
+    for one in loaded:
+        one.load_state_dict(merge_states(states))
+    again = make(0, 1)
+    again.load_state_dict(merge_states(one.state_dict() for one in loaded))  # nothing was read in between
+    assert len(list(again)) == 16

@@ -68,6 +68,11 @@ def _difference(here: Any, there: Any, path: str = "") -> str:
     return f"step {path} is {here} here and {there} in the state"
 
 
+def _places(state: State) -> list[Any]:
+    # Without the chains, which may hold records, which may be arrays.
+    return [[part["reader"], part["upto"], part["beyond"], part["pulled"]] for part in state["parts"]]
+
+
 def merge_states(states: Iterable[State]) -> dict[str, Any]:
     """The states of all ranks and workers, taken at the same step, as one that any number of them can load.
 
@@ -95,7 +100,7 @@ def merge_states(states: Iterable[State]) -> dict[str, Any]:
     if not begun:
         return first
     merged = [one for one in found if one["merged"]]
-    if len(merged) == len(found) and all(one["parts"] == first["parts"] for one in found):
+    if len(merged) == len(found) and all(_places(one) == _places(first) for one in found):
         return first  # loaded, and nothing read since
     if len(begun) < len(found) or merged:
         raise StateError("the states are not of one moment: some ranks or workers have begun to read, others have not")
