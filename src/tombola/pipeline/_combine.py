@@ -169,5 +169,5 @@ def check_weights(weights: Sequence[float]) -> tuple[float, ...]:
 def check_inputs(count: int, weights: Sequence[float] | None) -> None:
     """Refuses what there is nothing to combine of."""
     integer(count, "the number of pipelines", 1, None, InputError)
-    if weights is not None and len(weights) != count:
+    if weights is not None and len(check_weights(weights)) != count:
         raise InputError(f"there are {len(weights)} weights for {count} pipelines")

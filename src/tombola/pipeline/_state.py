@@ -53,6 +53,9 @@ def _checked(state: Any) -> dict[str, Any]:
     missing = _KEYS - state.keys()
     if missing:
         raise StateError(f"the state is damaged: {', '.join(sorted(missing))} missing")
+    whole = all(type(state[name]) is kind for name, kind in (("epoch", int), ("done", bool), ("merged", bool)))
+    if not whole or not isinstance(state["parts"], (list, tuple, type(None))):
+        raise StateError("the state is damaged: epoch, done, merged or parts are not what a state has there")
     return dict(state)
 
 
