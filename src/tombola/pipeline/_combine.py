@@ -134,8 +134,7 @@ class Interleave(Step):
         self._passes = list(passes)
         self._given, self._ended, self._empty = map(list, flags)
         for run, number, place in zip(self.inputs, passes, below, strict=True):
-            if number:
-                run.again(number)
+            run.go_to(number)
             run.load(place)
 
     def length(self, inputs: Sequence[int | None]) -> int | None:

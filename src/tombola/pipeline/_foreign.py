@@ -97,8 +97,8 @@ class FromTorch(Source):
         except Exception as error:
             raise InputError(
                 f"{self.describe()} has a state_dict, and there are {self.context.sharers} readers, each of which "
-                f"needs a copy of it, which cannot be made ({type(error).__name__}: {error}): use with_readers(1), or a "
-                f"dataset without a state"
+                f"needs a copy of it, which cannot be made ({type(error).__name__}: {error}): use with_readers(1), or "
+                f"a dataset without a state"
             ) from error
 
     def place(self, records: Iterator[Any], count: int) -> Any:

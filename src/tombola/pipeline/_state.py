@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -71,6 +72,13 @@ def _difference(here: Any, there: Any, path: str = "") -> str:
     return f"step {path} is {here} here and {there} in the state"
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # of arrays among records that were kept
+        return pickle.dumps(one) == pickle.dumps(other)
+
+
 def merge_states(states: Iterable[State]) -> dict[str, Any]:
     """The states of all ranks and workers, taken at the same step, as one that any number of them can load.
 
@@ -98,7 +106,7 @@ def merge_states(states: Iterable[State]) -> dict[str, Any]:
     if not begun:
         return first
     merged = [one for one in found if one["merged"]]
-    if len(merged) == len(found) and all(one["parts"] == first["parts"] for one in found):
+    if len(merged) == len(found) and all(_is_same(one["parts"], first["parts"]) for one in found):
         return first  # loaded, and nothing read since
     if len(begun) < len(found) or merged:
         raise StateError("the states are not of one moment: some ranks or workers have begun to read, others have not")

@@ -329,6 +329,12 @@ class Run:
         self.context = replace(self.context, passes=(*self.context.passes[:-1], number))
         self._start()
 
+    def go_to(self, number: int) -> None:
+        """Be in that pass of the step above, before a state of it is loaded."""
+        # It may have gone on to a later one: a shuffle above sets its input to several places, one after the other.
+        if self.context.passes[-1] != number:
+            self.again(number)
+
     def __iter__(self) -> Self:
         return self
 

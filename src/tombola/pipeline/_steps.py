@@ -266,8 +266,7 @@ class Repeat(Step):
 
     def load(self, state: State) -> None:
         self._pass, self._given, below = state
-        if self._pass:
-            self.inputs[0].again(self._pass)
+        self.inputs[0].go_to(self._pass)
         if self.times is None or self._pass < self.times:
             self.inputs[0].load(below)
 
