@@ -41,16 +41,17 @@ class Hands:
         self._tasks.put((future, call, arguments))
         return future
 
-    def stop(self, wait_seconds: float = 0.0) -> None:
-        """What has not begun is cancelled; the threads end after what they are at."""
+    def stop(self, wait_seconds: float = 0.0) -> bool:
+        """What has not begun is cancelled; the threads end after what they are at. Returns whether they have."""
         with self._lock:
-            if self._stopped:
-                return
-            self._stopped = True
-        _end(self._tasks, len(self._threads))
-        for thread in self._threads:
-            if wait_seconds and thread is not threading.current_thread():
+            stopped, self._stopped = self._stopped, True
+        if not stopped:
+            _end(self._tasks, len(self._threads))
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for thread in others:
+            if wait_seconds:
                 thread.join(wait_seconds)
+        return not any(thread.is_alive() for thread in others)
 
 
 def _end(tasks: queue.SimpleQueue[_Task | None], threads: int) -> None:

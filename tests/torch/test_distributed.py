@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -50,8 +49,10 @@ def train_rank(folder: Path, out: Path, rank: int, ranks: int, size: int, worker
 
 
 def train(folder: Path, out: Path, ranks: int, *numbers: int) -> list[dict[str, Any]]:
-    importlib.import_module("torch._dynamo")  # DDP's constructor wants it: a second, here once and not in every rank
-    context = multiprocessing.get_context("fork")
+    # Not forked from here, where torch and others may have threads, whose locks a fork would copy as they are. DDP's
+    # constructor wants torch._dynamo: a second, once in the server and not in every rank.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch._dynamo", __name__])
     runs = [context.Process(target=train_rank, args=(folder, out, rank, ranks, *numbers)) for rank in range(ranks)]
     for run in runs:
         run.start()

@@ -134,8 +134,7 @@ class Interleave(Step):
         self._passes = list(passes)
         self._given, self._ended, self._empty = map(list, flags)
         for run, number, place in zip(self.inputs, passes, below, strict=True):
-            if number:
-                run.again(number)
+            run.go_to(number)
             run.load(place)
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
@@ -169,5 +168,5 @@ def check_weights(weights: Sequence[float]) -> tuple[float, ...]:
 def check_inputs(count: int, weights: Sequence[float] | None) -> None:
     """Refuses what there is nothing to combine of."""
     integer(count, "the number of pipelines", 1, None, InputError)
-    if weights is not None and len(weights) != count:
+    if weights is not None and len(check_weights(weights)) != count:
         raise InputError(f"there are {len(weights)} weights for {count} pipelines")

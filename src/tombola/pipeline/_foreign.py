@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -72,22 +73,42 @@ class FromTorch(Source):
         self.seeks = _is_stateful(dataset)
 
     def begin(self) -> None:
-        # Several readers in one process have but one dataset, which has one state.
-        self.seeks = self.context.readers == 1 and _is_stateful(self._dataset)
         super().begin()
+        self._own: Any = None
 
     def shards(self) -> int:
         return 1
 
     def open(self, shard: int, place: Any) -> Iterator[Any]:
-        dataset = self._dataset
+        self._opened_at = place
+        self._own = dataset = self._mine()
         if not isinstance(place, dict):
             return passed(iter(dataset), place)
-        dataset.load_state_dict(place["state"])
+        # It may make what it was given its own, and go on writing into it.
+        dataset.load_state_dict(copy.deepcopy(place["state"]))
         return iter(dataset)
 
+    def _mine(self) -> Any:
+        """The dataset; for each of several readers a copy, since it knows but one place."""
+        if not self.seeks or self.context.sharers == 1:
+            return self._dataset
+        try:
+            return copy.deepcopy(self._dataset)
+        except Exception as error:
+            raise InputError(
+                f"{self.describe()} has a state_dict, and there are {self.context.sharers} readers, each of which "
+                f"needs a copy of it, which cannot be made ({type(error).__name__}: {error}): use with_readers(1), or "
+                f"a dataset without a state"
+            ) from error
+
     def place(self, records: Iterator[Any], count: int) -> Any:
-        return {"state": self._dataset.state_dict()} if self.seeks and count else count
+        opened = self._opened_at
+        if not self.seeks or not count:
+            return count
+        if isinstance(opened, dict) and opened["read"] == count:
+            # A dataset that was given a state may not say so before its next record was asked for.
+            return opened
+        return {"state": copy.deepcopy(self._own.state_dict()), "read": count}
 
     def describe(self) -> str:
         return f"from_torch({type(self._dataset).__qualname__})"

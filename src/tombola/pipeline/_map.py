@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import multiprocessing
+import os
 import pickle
 import reprlib
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +16,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import islice
+from multiprocessing.connection import wait as wait_for
 from typing import Any, Protocol
 
 from tombola._hands import Hands
 from tombola._ints import integer
 from tombola._threads import start
-from tombola.errors import InputError, MapError
+from tombola.errors import InputError, MapError, StreamError
 from tombola.pipeline._step import State, Step, describe_value
 from tombola.pipeline._steps import (
     as_columns,
@@ -36,7 +39,7 @@ from tombola.pipeline._trail import Trail
 #: Records that go to a process at once, where the function takes single ones: a hand-over costs about 0.1 ms.
 _TOGETHER = 16
 _ASYNC_AT_ONCE = 64
-_JOIN_SECONDS = 60.0
+_JOIN_SECONDS, _CLOSE_SECONDS = 60.0, 1.0
 _END = object()
 
 
@@ -85,18 +88,40 @@ class _Processes:
     def __init__(self, processes: int) -> None:
         # Not forked: a fork copies locks that other threads hold at that moment, for ever.
         way = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context(way))
+        self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context(way), initializer=_begin_process)
+        self._last: deque[Future[Any]] = deque()
 
     def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         try:
-            return self._pool.submit(_run, work, rows)
-        except BrokenProcessPool as error:
-            future: Future[Any] = Future()
+            future = self._pool.submit(_run, work, rows)
+        except (BrokenProcessPool, RuntimeError) as error:  # of a pool that was stopped
+            future = Future()
             future.set_exception(error)
             return future
+        while self._last and self._last[0].done():
+            self._last.popleft()
+        self._last.append(future)
+        return future
 
     def stop(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if not all(future.done() for future in self._last):
+            # Nobody wants what they are at: waiting for it would keep the interpreter from ending.
+            for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+                process.terminate()
+        self._pool.shutdown(wait=False)
+
+
+def _begin_process() -> None:
+    """Ctrl-C goes to every process of a terminal: the one that reads ends the others. So does its death."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), name="tombola-parent", daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
 
 
 class _Loop:
@@ -104,13 +129,16 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = loop = asyncio.new_event_loop()
+        self._stopped = False
         start("tombola-async", lambda: loop.call_soon_threadsafe(loop.stop), _run_loop, loop)
 
     def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(_run_async(work, rows), self._loop)
 
     def stop(self) -> None:
-        if not self._loop.is_closed():
+        # Once: a second stop would break off the ending of what is at work.
+        if not self._stopped and not self._loop.is_closed():
+            self._stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
 
 
@@ -168,6 +196,8 @@ class MapMany(Step):
     """A function over records or batches, some at a time."""
 
     keeps_inputs = True
+    reads_again = True
+    _doer: Doer | None = None
 
     def __init__(
         self,
@@ -213,11 +243,16 @@ class MapMany(Step):
         self._given: set[int] = set()  # out of order: units after the first that are given out
 
     def iterate(self) -> Iterator[Any]:
-        doer = self._hire()
+        self._doer = doer = self._hire()
         try:
             yield from self._iterate(doer)
         finally:
             doer.stop()
+
+    def close(self) -> None:
+        # A prefetch above may be waiting in another thread for what is at work here.
+        if self._doer is not None:
+            self._doer.stop()
 
     def _iterate(self, doer: Doer) -> Iterator[Any]:
         work = _Work(self._function, self._without)
@@ -228,15 +263,25 @@ class MapMany(Step):
             while not ended and (len(window) < units or self._is_missing(window)):
                 unit = self._next_unit()
                 ended = unit is None
-                if unit is not None and unit.number not in self._given:
-                    unit.future = doer.submit(work, unit.rows)
-                    window.append(unit)
+                if unit is None:
+                    break
+                if unit.number in self._given:
+                    self._pass_by(unit)
+                    continue
+                unit.future = doer.submit(work, unit.rows)
+                window.append(unit)
             if not window:
                 return
             unit = self._finished(window)
             yield from self._results(unit)
             window.remove(unit)
             self._done(unit, window)
+
+    def _pass_by(self, unit: _Unit) -> None:
+        """Notes that a unit is read whose results were given out before the state was taken."""
+        if unit.number == self._first:
+            self._given.discard(unit.number)
+            self._first = self._at = self._trail.number
 
     def _is_missing(self, window: deque[_Unit]) -> bool:
         """Whether the unit that is half given out, by a state, is not yet at work again."""
@@ -260,11 +305,11 @@ class MapMany(Step):
         rows = list(islice(trail, self._unit))
         if not rows or (self.drop_last_batch and len(rows) < self._unit):
             return None
-        return _Unit(number, len(rows), [as_columns(rows)] if self.batched else rows)
+        return _Unit(number, len(rows), [as_columns(rows, self.describe(), number)] if self.batched else rows)
 
     def _finished(self, window: deque[_Unit]) -> _Unit:
         """The next unit whose results come out."""
-        if not self.ordered and self._item == 0:
+        if not self.ordered and not self.context.in_order and self._item == 0:
             wait([unit.future for unit in window], return_when=FIRST_COMPLETED)
             unit = next(unit for unit in window if unit.future.done())
         else:
@@ -315,7 +360,7 @@ class MapMany(Step):
             return
         waiting = {one.number for one in window}
         self._first = min(waiting, default=self._trail.number)
-        self._given = {number for number in self._given if number > self._first}
+        self._given = {number for number in self._given if number >= self._first}
         self._at = self._first
         self._trail.forget(self._first)
 
@@ -367,6 +412,8 @@ class _Pulling:
     """What the thread of a prefetch does. The lock is held for a record at a time: a state need not wait for more."""
 
     def __init__(self, trail: Trail, records: int) -> None:
+        # One thread, so one pull at a time.
+        self.hands = Hands(1, "tombola-prefetch")
         self.lock = threading.Lock()
         self.ended = False
         self.stopped = False
@@ -391,29 +438,42 @@ class _Pulling:
             return _Pulled(records, error)
         return _Pulled(records, None)
 
+    def stop(self, wait_seconds: float = 0.0) -> bool:
+        """Ends the thread after the record it is at; returns whether it has ended."""
+        self.stopped = True
+        return self.hands.stop(wait_seconds)
+
 
 class Prefetch(Step):
     """A thread reads ahead."""
 
     keeps_inputs = True
+    reads_again = True
 
     def __init__(self, records: int) -> None:
         self.records = integer(records, "prefetch", 1, None, InputError)
 
+    _pulling: _Pulling | None = None
+
     def begin(self) -> None:
+        if self._pulling is not None and not self._pulling.stop(_JOIN_SECONDS):
+            # Who goes on with the input must be alone with it.
+            raise StreamError(
+                f"prefetch: the record before was not read to its end within {_JOIN_SECONDS:g} s, so that nothing else "
+                f"can be read; something below is stuck"
+            )
         self._trail = Trail(self.inputs[0])
         self._first = 0
         self._pulling = _Pulling(self._trail, max(1, self.records // 2))
 
     def iterate(self) -> Iterator[Any]:
-        # One thread, so one pull at a time; two are in the queue so that it need not wait for us.
-        hands = Hands(1, "tombola-prefetch")
-        pulling = self._pulling
+        pulling = self._begun()
+        # Two pulls are in the queue so that the thread need not wait for us.
         waiting: deque[Future[_Pulled]] = deque()
         try:
             while True:
                 while not pulling.ended and len(waiting) < 2:
-                    waiting.append(hands.submit(pulling.pull, self._first))
+                    waiting.append(pulling.hands.submit(pulling.pull, self._first))
                 if not waiting:
                     return
                 pulled = waiting.popleft().result()
@@ -423,11 +483,20 @@ class Prefetch(Step):
                 if pulled.error is not None:
                     raise pulled.error
         finally:
-            pulling.stopped = True
-            hands.stop(wait_seconds=_JOIN_SECONDS)  # who goes on with the input must be alone with it
+            pulling.stop()
+
+    def close(self) -> None:
+        # Not for long: a source may be stuck in a read that nothing can break off, and Ctrl-C must end the program.
+        if self._pulling is not None:
+            self._pulling.stop(_CLOSE_SECONDS)
+
+    def _begun(self) -> _Pulling:
+        if self._pulling is None:
+            raise StreamError("prefetch was not begun; a step is begun by the chain it is part of")
+        return self._pulling
 
     def state(self) -> State:
-        with self._pulling.lock:
+        with self._begun().lock:
             return self._trail.at(self._first)
 
     def load(self, state: State) -> None:

@@ -218,7 +218,10 @@ class Pipeline:
             or records for an async function.
         ordered
             False lets records come as they are ready. A resume then loses and repeats none, but their order is no
-            longer a promise.
+            longer a promise. It has no effect where the order is needed: below what reads records again at a resume (a
+            shuffle that keeps positions, flatten, unbatch, pack, prefetch, another map with threads or batches), and
+            where ranks or workers count the records of one reader (more of them than readers, or a take, skip or zip
+            above).
 
         remove_columns
             Of dicts: names that are left out, unless the function returns them anew. A batch of which more or fewer

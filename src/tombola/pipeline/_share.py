@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
 from tombola import _core
-from tombola.errors import StateError
+from tombola.errors import StateError, TombolaError
 from tombola.pipeline._step import Context, Deal, Node, Run
 
 _END = object()
@@ -42,7 +43,8 @@ class Line:
         self.ended = False
         #: Where all records of the reader are given out as they come.
         self.whole: _core.Counted | None = None
-        self.run = Run(node, reader_context(reader, readers, epoch))
+        # With a stride others read it too, and each must count the same records.
+        self.run = Run(node, replace(reader_context(reader, readers, epoch), in_order=stride > 1))
 
     def take(self) -> Any:
         """The next record that is mine."""
@@ -103,7 +105,7 @@ class Line:
 def reader_context(reader: int, readers: int, epoch: int) -> Context:
     """The place of a logical reader."""
     ops = (Deal(reader, readers),) if readers > 1 else ()
-    return Context(reader=reader, readers=readers, epoch=epoch, ops=ops)
+    return Context(reader=reader, readers=readers, epoch=epoch, ops=ops, sharers=readers)
 
 
 def claims(readers: int, number: int, count: int) -> list[tuple[int, int, int]]:
@@ -177,6 +179,16 @@ class Share:
         """End threads and processes."""
         for line in self.lines:
             line.run.close()
+
+
+def load_parts(share: Share, parts: Sequence[Mapping[str, Any]]) -> None:
+    """Go on from a state that may be damaged."""
+    try:
+        share.load(parts)
+    except TombolaError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the state is damaged, or a step cannot go on from it: {error!r}") from error
 
 
 def lengths_of(node: Node, epoch: int, readers: int) -> list[int] | None:

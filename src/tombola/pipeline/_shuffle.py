@@ -54,12 +54,14 @@ class Shuffle(Step):
 
     def below(self, context: Context) -> Context:
         ops = (Permute(self.seed, self.level), *context.ops)
-        return replace(context, ops=ops, input_shards=max(context.input_shards, self.input_shards))
+        width = max(context.input_shards, self.input_shards)
+        return replace(context, ops=ops, input_shards=width, in_order=context.in_order or self.keep == "positions")
 
     def begin(self) -> None:
         self._trail = Trail(self.inputs[0])
         self._live = 0
         self._buffer: Any = None
+        self._keeps = self.keep
 
     def iterate(self) -> Iterator[Any]:
         self._buffer = self._buffer or self._new()
@@ -68,7 +70,7 @@ class Shuffle(Step):
 
     def _new(self) -> Any:
         run = self.inputs[0]
-        mark = self._mark if self.keep == "positions" and run.replayable else None
+        mark = self._mark if self._keeps == "positions" and run.replayable else None
         size_of = None if self.buffer_bytes is None else size_in_bytes
         key = self.key(self.seed, "shuffle")
         bounds = (self.buffer_size or 0, self.buffer_bytes or 0, self.initial or 0)
@@ -94,7 +96,7 @@ class Shuffle(Step):
         if buffer is None:
             return {"input": run.state()}
         counts = [buffer.emitted, buffer.pulled, buffer.done]
-        if self.keep == "records":
+        if self._keeps == "records":
             return {"counts": counts, "records": buffer.records(), "input": run.state()}
         require_replayable(run)
         ordinals: Ints = buffer.ordinals()
@@ -112,6 +114,8 @@ class Shuffle(Step):
             return
         emitted, pulled, done = counts
         if "records" in state:
+            # Nobody knows where these are: as long as this buffer lives, its states hold records.
+            self._keeps = "records"
             run.load(state["input"])
             records, ordinals = list(state["records"]), np.arange(len(state["records"]), dtype=np.int64)
             self._trail.start(pulled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import numpy as np
@@ -180,7 +181,9 @@ class _Shard:
 def _close(records: Iterator[Any]) -> None:
     end = getattr(records, "close", None)
     if end is not None:
-        end()
+        # A thread that reads ahead may be stuck in the midst of this generator: it ends with the thread.
+        with suppress(ValueError):
+            end()
 
 
 def _dealt_shards(shards: int, context: Context) -> tuple[list[int], tuple[int, int]]:
@@ -264,9 +267,9 @@ class FromIterator(Source):
                 f"{self.describe()} was read already, and gives each record once: give from_generator the function "
                 f"that makes it, or an iterable that can be iterated over anew"
             )
-        if self.context.readers > 1:
+        if self.context.sharers > 1:
             raise StateError(
-                f"{self.describe()} gives each record once, and {self.context.readers} readers cannot share it: read "
+                f"{self.describe()} gives each record once, and {self.context.sharers} readers cannot share it: read "
                 f"it in one process and with readers=1, or give from_generator the function that makes it"
             )
         self._used[0] = True

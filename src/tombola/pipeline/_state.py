@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,6 +54,9 @@ def _checked(state: Any) -> dict[str, Any]:
     missing = _KEYS - state.keys()
     if missing:
         raise StateError(f"the state is damaged: {', '.join(sorted(missing))} missing")
+    whole = all(type(state[name]) is kind for name, kind in (("epoch", int), ("done", bool), ("merged", bool)))
+    if not whole or not isinstance(state["parts"], (list, tuple, type(None))):
+        raise StateError("the state is damaged: epoch, done, merged or parts are not what a state has there")
     return dict(state)
 
 
@@ -68,9 +72,11 @@ def _difference(here: Any, there: Any, path: str = "") -> str:
     return f"step {path} is {here} here and {there} in the state"
 
 
-def _places(state: State) -> list[Any]:
-    # Without the chains, which may hold records, which may be arrays.
-    return [[part["reader"], part["upto"], part["beyond"], part["pulled"]] for part in state["parts"]]
+def _is_same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # of arrays among records that were kept
+        return pickle.dumps(one) == pickle.dumps(other)
 
 
 def merge_states(states: Iterable[State]) -> dict[str, Any]:
@@ -100,7 +106,7 @@ def merge_states(states: Iterable[State]) -> dict[str, Any]:
     if not begun:
         return first
     merged = [one for one in found if one["merged"]]
-    if len(merged) == len(found) and all(_places(one) == _places(first) for one in found):
+    if len(merged) == len(found) and all(_is_same(one["parts"], first["parts"]) for one in found):
         return first  # loaded, and nothing read since
     if len(begun) < len(found) or merged:
         raise StateError("the states are not of one moment: some ranks or workers have begun to read, others have not")

@@ -9,11 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from tombola.errors import StateError
+from tombola.errors import MapError, StateError, TombolaError
 from tombola.order import derive_key
 
 #: Plain JSON values; records too, where a step keeps them.
 State = Any
+
+#: The steps that name themselves and the record in their errors.
+_OURS = "tombola.pipeline."
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Context:
         Which input of each step that has several leads here.
     passes
         How often each `repeat` or `interleave` above has begun anew, the uppermost first.
+    in_order
+        Whether records are read more than once, by someone who knows them by their numbers: they must come in the same
+        order each time.
+    sharers
+        How many readers there are of the whole run, of which several may be in this process.
     """
 
     reader: int = 0
@@ -51,6 +59,8 @@ class Context:
     branches: tuple[int, ...] = ()
     ops: tuple[Permute | Deal, ...] = ()
     input_shards: int = 1
+    in_order: bool = False
+    sharers: int = 1
 
     def words(self) -> tuple[str, int]:
         """What tells this epoch and pass of this branch from every other, for a key."""
@@ -96,6 +106,8 @@ class Step:
     seeded: ClassVar[bool] = False
     #: `state` holds the places of the inputs too, and `load` sets them: a step that reads ahead of what it gives.
     keeps_inputs: ClassVar[bool] = False
+    #: Its state names records of its input by their numbers: they must come in the same order when they are read again.
+    reads_again: ClassVar[bool] = False
     #: False for a source that cannot be read again.
     replayable: bool = True
     #: False for a source whose `load` reads everything before a place once more.
@@ -219,7 +231,8 @@ def _branch(context: Context, at: int, inputs: int) -> Context:
 
 
 def _undivided(context: Context) -> Context:
-    return replace(context, ops=(), input_shards=1, reader=0, readers=1)
+    # Every reader reads it all, and counts the records that are its own.
+    return replace(context, ops=(), input_shards=1, reader=0, readers=1, in_order=True)
 
 
 def deals(ops: Sequence[Permute | Deal]) -> tuple[int, int]:
@@ -261,6 +274,23 @@ class Dealt(Step):
         self._seen = state
 
 
+def _named(step: Step) -> Iterator[Any]:
+    """The records of a step of a user's own: its errors say which step and where."""
+    given = 0
+    try:
+        for record in step.iterate():
+            given += 1
+            yield record
+    except TombolaError:
+        raise
+    except Exception as error:
+        raise MapError(
+            f"{step.describe()} failed after {given} records of this run had come out of it: "
+            f"{type(error).__name__}: {error}",
+            record=given,
+        ) from error
+
+
 class Run:
     """A chain at work in one reader: an iterator with a state that can be taken and set at any time."""
 
@@ -280,18 +310,30 @@ class Run:
             context = _undivided(context)
         step = copy.copy(node.step)
         lower = step.below(context)
+        if step.reads_again:
+            lower = replace(lower, in_order=True)
         self.inputs = tuple(Run(one, _branch(lower, at, len(node.inputs))) for at, one in enumerate(node.inputs))
         step.inputs, step.context, step.level = self.inputs, context, node.level
         self.step = step
         self._bare = type(step).state is Step.state and len(self.inputs) == 1
         step.begin()
-        self.iterator = step.iterate()
+        self.iterator = self._iterate()
+
+    def _iterate(self) -> Iterator[Any]:
+        step = self.step
+        return step.iterate() if type(step).__module__.startswith(_OURS) else _named(step)
 
     def again(self, number: int) -> None:
         """Begin anew, in another pass of the step above."""
         self.close()
         self.context = replace(self.context, passes=(*self.context.passes[:-1], number))
         self._start()
+
+    def go_to(self, number: int) -> None:
+        """Be in that pass of the step above, before a state of it is loaded."""
+        # It may have gone on to a later one: a shuffle above sets its input to several places, one after the other.
+        if self.context.passes[-1] != number:
+            self.again(number)
 
     def __iter__(self) -> Self:
         return self
@@ -325,7 +367,7 @@ class Run:
                 run.load(below)
             self.step.begin()
             self.step.load(state[0])
-        self.iterator = self.step.iterate()
+        self.iterator = self._iterate()
 
     def _end_iterator(self) -> None:
         end = getattr(self.iterator, "close", None)

@@ -86,6 +86,10 @@ class Map(Step):
             if nothing:
                 raise gave_nothing(self.describe(), number, record) from None
             raise function_failed(self.describe(), number, record, error) from error
+        if mapped.failed is not None:
+            # A StopIteration of the function looks like the end of the data, and is none.
+            number, record, _ = mapped.failed
+            raise function_failed(self.describe(), number, record, StopIteration())
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
         return inputs[0]
@@ -203,11 +207,12 @@ class Batch(Step):
         self.drop_last_batch = bool(drop_last_batch)
 
     def iterate(self) -> Iterator[Any]:
-        source, size = self.source, self.batch_size
+        source, size, number = self.source, self.batch_size, 0
         while rows := list(islice(source, size)):
             if len(rows) < size and self.drop_last_batch:
                 return
-            yield as_columns(rows)
+            yield as_columns(rows, f"batch({size})", number)
+            number += size
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
         if inputs[0] is None:
@@ -215,10 +220,10 @@ class Batch(Step):
         return inputs[0] // self.batch_size if self.drop_last_batch else -(-inputs[0] // self.batch_size)
 
 
-def as_columns(rows: list[Any]) -> Any:
+def as_columns(rows: list[Any], what: str, first_number: int) -> Any:
     """Dicts as one dict of lists; other records as the list they are.
 
-    >>> as_columns([{"n": 1, "t": "a"}, {"n": 2, "t": "b"}])
+    >>> as_columns([{"n": 1, "t": "a"}, {"n": 2, "t": "b"}], "batch", 0)
     {'n': [1, 2], 't': ['a', 'b']}
     """
     first = rows[0]
@@ -231,11 +236,11 @@ def as_columns(rows: list[Any]) -> Any:
     except (KeyError, TypeError, IndexError):
         same = False
     if not same:
-        odd = next(row for row in rows if not isinstance(row, Mapping) or row.keys() != names)
+        at, odd = next((at, row) for at, row in enumerate(rows) if not isinstance(row, Mapping) or row.keys() != names)
         keys = sorted(map(str, odd)) if isinstance(odd, Mapping) else type(odd).__name__
         raise InputError(
-            f"records of one batch differ: one has {', '.join(map(str, names))}, another {keys}; "
-            f"give all the same keys with a map"
+            f"{what}, record {first_number + at} of this run: records of one batch differ: one has "
+            f"{', '.join(map(str, names))}, another {keys}; give all the same keys with a map"
         )
     return out
 
@@ -291,8 +296,7 @@ class Repeat(Step):
 
     def load(self, state: State) -> None:
         self._pass, self._given, below = state
-        if self._pass:
-            self.inputs[0].again(self._pass)
+        self.inputs[0].go_to(self._pass)
         if self.times is None or self._pass < self.times:
             self.inputs[0].load(below)
 
@@ -304,6 +308,7 @@ class Flatten(Step):
     """The items of each record, which is a list or another iterable, one by one."""
 
     keeps_inputs = True
+    reads_again = True
 
     def begin(self) -> None:
         self._trail = Trail(self.inputs[0])
@@ -353,6 +358,7 @@ class Pack(Step):
     """Token lists end to end, cut into sequences of one length."""
 
     keeps_inputs = True
+    reads_again = True
 
     def __init__(self, tokens: int, column: str | None, end: int | None, drop_last: bool) -> None:
         self.tokens = integer(tokens, "tokens", 1, None, InputError)
