@@ -20,6 +20,7 @@ from tombola.formats._schema import Schema
 from tombola.stores import Bytes, check_key
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_SPACES = ("", " ", "\n", "\r", "\t")
 _INT_MAX = 2**62
 # Bytes of the text that are decoded at a time, and shards that are objects at a time.
 _WINDOW = 256 << 10
@@ -67,7 +68,7 @@ class _Text:
     """The text of a manifest, read from its front through a window: what was read is let go."""
 
     def __init__(self, pieces: Iterable[Bytes], uri: str) -> None:
-        self._slices = (piece[at : at + _WINDOW] for piece in map(memoryview, pieces) for at in range(0, len(piece), _WINDOW))
+        self._slices = _slices(pieces)
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
         self._uri = uri
         self._raw_decode = json.JSONDecoder().raw_decode
@@ -83,13 +84,17 @@ class _Text:
 
     def sign(self) -> str:
         """The next character that is no space, which stays; none at the end."""
-        while True:
+        sign = self._text[self._at : self._at + 1]
+        while sign in _SPACES:
             found = _SPACE.match(self._text, self._at)
             if found is not None:
                 self._at = found.end()
-            if self._at < len(self._text) or self._whole:
-                return self._text[self._at : self._at + 1]
-            self._more()
+            if self._at == len(self._text):
+                if self._whole:
+                    return ""
+                self._more()
+            sign = self._text[self._at : self._at + 1]
+        return sign
 
     def skip(self) -> None:
         """Goes past the character that `sign` gave."""
@@ -153,6 +158,13 @@ class _Text:
             self._whole = True
             raise ManifestError(f"{self._uri}: it is not UTF-8: {error.reason}", uri=self._uri) from error
         self._text = "".join(parts)
+
+
+def _slices(pieces: Iterable[Bytes]) -> Iterator[memoryview]:
+    for piece in pieces:
+        view = memoryview(piece)
+        for at in range(0, len(view), _WINDOW):
+            yield view[at : at + _WINDOW]
 
 
 def _entries(text: _Text) -> Iterator[dict[str, Any]]:
@@ -249,7 +261,8 @@ class _Column:
 
     def add(self, name: str, size: int, hashes: dict[str, Any], place: int) -> None:
         """The file of the shard at a place of the block."""
-        self._pad(place)
+        if len(self._sizes) < place:
+            self._pad(place)
         self._names.append(name)
         self._sizes.append(size)
         for kind, digest in hashes.items():
@@ -264,9 +277,8 @@ class _Column:
 
     def _pad(self, count: int) -> None:
         missing = count - len(self._sizes)
-        if missing > 0:
-            self._names.extend([""] * missing)
-            self._sizes.extend([-1] * missing)
+        self._names.extend([""] * missing)
+        self._sizes.extend([-1] * missing)
 
     def flush(self, begin: int, count: int) -> None:
         """Packs the block of so many shards, of which the first has the number `begin`."""
@@ -287,7 +299,7 @@ class _Column:
         for column in self.hashes.values():
             column.flush(begin, count)
 
-    def keys(self) -> Iterator[tuple[int, str]]:
+    def named(self) -> Iterator[tuple[int, str]]:
         """The shards that have such a file, and its name."""
         begin = 0
         for shard, (size, end) in enumerate(zip(self.sizes, self.ends, strict=True)):
@@ -384,12 +396,15 @@ class _Builder:
         columns = self._columns.values()
         if any(column.suspect for column in columns):
             for column in columns:
-                for number, name in column.keys():
+                for number, name in column.named():
                     self._check_name(number, name)
-        marks = np.sort(np.concatenate([np.frombuffer(column.marks, np.int64) for column in columns] or [[]]))
+        marks = np.array([], np.int64)
+        for column in columns:
+            marks = np.concatenate([marks, np.frombuffer(column.marks, np.int64)])
+        marks.sort()
         # Two names may have one hash, so it is looked at again.
         if (marks[1:] == marks[:-1]).any():
-            counts = Counter(name for column in columns for _, name in column.keys())
+            counts = Counter(name for column in columns for _, name in column.named())
             twice = next((name for name, count in counts.items() if count > 1), None)
             if twice is not None:
                 raise ManifestError(f"{self.uri}: the name {twice!r} comes twice", uri=self.uri)
