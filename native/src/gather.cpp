@@ -13,6 +13,10 @@ namespace {
 constexpr std::size_t kOffsetsAhead = 24, kRecordsAhead = 10;
 // So much of a record ahead is fetched; the processor itself goes on from there.
 constexpr std::uint32_t kBytesAhead = 512;
+// It does not go on across the end of a page, which here is the kernel's smallest whatever it uses: of records of a few
+// pages the beginning of each further one is fetched too. In longer ones the copy is far ahead of what that would save.
+constexpr std::uintptr_t kPageBytes = 4096, kPageBytesAhead = 256;
+constexpr std::uint32_t kPagedBytes = 32 << 10;
 // Less than this is not worth a thread.
 constexpr std::int64_t kRowsPerThread = 4096;
 constexpr std::uint64_t kBytesPerThread = std::uint64_t{1} << 20;
@@ -104,6 +108,19 @@ bool locate(const Asked& asked, int threads, Piece* records, const std::vector<G
   return !bad.any();
 }
 
+void fetch(const Piece& ahead) {
+  for (std::uint32_t at = 0; at < std::min(ahead.bytes, kBytesAhead); at += 64) __builtin_prefetch(ahead.data + at);
+  if (ahead.bytes <= kBytesAhead) {
+    if (ahead.bytes > 0) __builtin_prefetch(ahead.data + ahead.bytes - 1);
+  } else if (ahead.bytes <= kPagedBytes) {
+    const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(ahead.data) % kPageBytes;
+    for (std::uintptr_t page = kPageBytes - past; page < ahead.bytes; page += kPageBytes) {
+      const std::uintptr_t end = std::min<std::uintptr_t>(page + kPageBytesAhead, ahead.bytes);
+      for (std::uintptr_t at = page; at < end; at += 64) __builtin_prefetch(ahead.data + at);
+    }
+  }
+}
+
 void copy_piece(std::uint8_t* to, const Piece& piece) {
   // Numbers are the most usual; a call each would cost more than they do.
   if (piece.bytes == 8) {
@@ -122,13 +139,7 @@ bool copy(const Asked& asked, int threads, const Piece* records, const std::vect
     std::vector<Piece> columns(asked.sizes.size());
     const auto last = static_cast<std::size_t>(end);
     for (auto row = static_cast<std::size_t>(begin); row < last; ++row) {
-      if (row + kRecordsAhead < last) {
-        const Piece& ahead = records[row + kRecordsAhead];
-        for (std::uint32_t at = 0; at < std::min(ahead.bytes, kBytesAhead); at += 64) {
-          __builtin_prefetch(ahead.data + at);
-        }
-        if (ahead.bytes > 0 && ahead.bytes < kBytesAhead) __builtin_prefetch(ahead.data + ahead.bytes - 1);
-      }
+      if (row + kRecordsAhead < last) fetch(records[row + kRecordsAhead]);
       bool sound = cut(records[row], asked.sizes, asked.variable, columns.data()) == Fault::none;
       for (std::size_t w = 0; sound && w < out.size(); ++w) {
         const Piece& piece = columns[static_cast<std::size_t>(asked.wanted[w])];

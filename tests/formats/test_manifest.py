@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from hypothesis import strategies as st
 from tests.formats._golden import FOLDER, MDS, TEXT
 from tombola import Writer
 from tombola.errors import DataError, FormatError, ManifestError, StoreError, UnsafeError
-from tombola.formats import Columns, open_manifest, open_shard, parse_manifest
+from tombola.formats import Columns, Manifest, open_manifest, open_shard, parse_manifest
+from tombola.formats import _open as opening
+from tombola.formats import _parse as parsing
 from tombola.formats._compact import pack_manifest, unpack_manifest
 from tombola.formats._digest import digest, digest_slow
+from tombola.formats._parse import parse_pieces
 from tombola.order import Lanes
 from tombola.stores import FaultyStore, LocalStore, MemoryStore
 
@@ -222,6 +226,156 @@ def test_cut_short_anywhere() -> None:
             parse_manifest(text[:size])
 
 
+# ---- through a window
+
+
+def said(parse: Callable[[], Manifest]) -> object:
+    """All of a manifest, or all of its error."""
+    try:
+        manifest = parse()
+    except ManifestError as error:
+        return type(error), str(error), vars(error)
+    return manifest.digest, list(manifest), manifest.schemas
+
+
+LONG = 1.5e30
+MIXED = [
+    entry(0, note='ü€😀 \\ " ]}'),
+    entry(1, compression="zstd:3", zip_data={"basename": "é/z", "bytes": 7, "hashes": {"md5": "0a" * 16}}),
+    entry(2, raw_data={"basename": "b", "bytes": 0, "hashes": {}}),
+    entry(3, column_names=["data", "x"]),
+]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_text_cut_anywhere_is_read_alike(indent: int | None) -> None:
+    top = {"a": -LONG, "b": [1, {"c": "]"}], "d": 10, "shards": MIXED, "version": 2, "e": 0.25}
+    text = json.dumps(top, ensure_ascii=False, indent=indent).encode()
+    wanted = said(lambda: parse_manifest(text))
+    assert isinstance(wanted, tuple)
+    assert isinstance(wanted[0], str)
+    for cut in range(len(text) + 1):
+        assert said(lambda cut=cut: parse_pieces([text[:cut], text[cut:]], uri="index.json")) == wanted
+
+
+@pytest.mark.parametrize("number", ["10", "-1.5E+7", "1.25", "2e5", "NaN", "-Infinity", "true"])
+def test_a_number_cut_anywhere_is_read_whole(number: str) -> None:
+    """It would be another where a window ends in it: then it were a version that is known, or no JSON."""
+    for text in (f'{{"shards": [], "x": {number}, "version": {number}}}', f'{{"shards": [{number}', number):
+        data = text.encode()
+        wanted = said(lambda data=data: parse_manifest(data))
+        for cut in range(len(data) + 1):
+            assert said(lambda data=data, cut=cut: parse_pieces([data[:cut], data[cut:]], uri="index.json")) == wanted
+
+
+@pytest.mark.parametrize("make", [case[1] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize("end", [b"", b" \xff"])
+def test_what_is_refused_is_refused_alike_in_windows(make: Callable[[], bytes], end: bytes) -> None:
+    """What is no text is said first, wherever else the text is bad."""
+    text = make() + end
+    wanted = said(lambda: parse_manifest(text))
+    assert isinstance(wanted, tuple)
+    assert wanted[0] is ManifestError
+    for cut in range(len(text) + 1):
+        assert said(lambda cut=cut: parse_pieces([text[:cut], text[cut:]], uri="index.json")) == wanted
+
+
+@given(st.data())
+def test_windows_and_blocks_of_any_length_agree(data: st.DataObject) -> None:
+    hashes = st.dictionaries(st.sampled_from(["md5", "sha1"]), st.sampled_from(["00", "fF", "a1b2", "0", "g0", "a b "]))
+    entries = []
+    for number in range(data.draw(st.integers(0, 6))):
+        changes: Entry = {"raw_data": {"basename": f"é{number}", "bytes": number, "hashes": data.draw(hashes)}}
+        if data.draw(st.booleans()):
+            zipped = {"basename": f"z{number // 5}", "bytes": 1, "hashes": data.draw(hashes)}
+            changes |= {"compression": "gz", "zip_data": zipped}
+        entries.append(entry(number, **changes))
+    text = json.dumps({"shards": entries, "version": 2}, ensure_ascii=False).encode()
+    text = text[: data.draw(st.one_of(st.just(len(text)), st.integers(0, len(text))))]
+    wanted = said(lambda: parse_manifest(text))
+    window, block = data.draw(st.integers(1, 80)), data.draw(st.integers(1, 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parsing, "_WINDOW", window)
+        patch.setattr(parsing, "_BLOCK", block)
+        assert said(lambda: parse_manifest(text)) == wanted
+    if isinstance(wanted[0], str):
+        for info, given_entry in zip(parse_manifest(text), entries, strict=True):
+            for found, kind in ((info.raw, "raw_data"), (info.zipped, "zip_data")):
+                file = given_entry[kind]
+                assert (found is None) == (file is None)
+                if found is not None:
+                    lower = {name: digest.lower() for name, digest in file["hashes"].items()}
+                    assert (found.key, found.size, found.hashes) == (file["basename"], file["bytes"], lower)
+
+
+def test_names_with_the_same_hash_are_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "hash", lambda _: 7, raising=False)
+    assert len(parse_manifest(text_of(*map(entry, range(5))))) == 5
+    with pytest.raises(ManifestError, match=r"'shard\.00001\.mds' comes twice"):
+        parse_manifest(text_of(entry(0), entry(1), entry(1)))
+
+
+def test_the_text_is_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor an object for each shard: of 20,000 what is held stays far below the text."""
+    monkeypatch.setattr(parsing, "_WINDOW", 16 << 10)
+    monkeypatch.setattr(parsing, "_BLOCK", 256)
+    piece = json.dumps(entry(0)).encode()
+    number = json.dumps(f"shard.{0:05d}.mds").encode()
+    total = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal total
+        for shard in range(20_000):
+            text = piece.replace(number, json.dumps(f"shard.{shard:05d}.mds").encode())
+            total += len(text)
+            yield (b"," if shard else b'{"version": 2, "shards": [') + text
+        yield b"]}"
+
+    tracemalloc.start()
+    try:
+        manifest = parse_pieces(pieces(), uri="index.json")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(manifest) == 20_000
+    assert peak < total / 2
+
+
+def test_a_text_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of two texts never become one manifest: it is read again, or refused where there is no end to it."""
+    monkeypatch.setattr(opening, "_PIECE", 100)
+    texts = [text_of(*map(entry, range(first, first + 3))) for first in (100, 200)]
+
+    class Changing(MemoryStore):
+        def __init__(self, changes: int) -> None:
+            super().__init__({"index.json": texts[0]})
+            self.changes, self.passes = changes, 0
+
+        def read_range(self, key: str, start: int, stop: int) -> memoryview:
+            # In the middle of each second pass: the first is for the digest, the second is parsed.
+            if start == 300:
+                self.passes += 1
+                if self.passes % 2 == 0 and self.changes:
+                    self.changes -= 1
+                    self.write(key, texts[self.passes // 2 % 2])
+            return super().read_range(key, start, stop)
+
+    for cached in (False, True):
+        for changes in (0, 1, 2):
+            found = open_manifest(Changing(changes), cache=MemoryStore() if cached else None)
+            assert list(found) == list(parse_manifest(texts[changes % 2]))
+        with pytest.raises(ManifestError, match="written to again and again"):
+            open_manifest(Changing(3), cache=MemoryStore() if cached else None)
+
+
+def test_a_large_one_that_is_cut_short_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_PIECE", 100)
+    text = text_of(*map(entry, range(3)))
+    wanted = said(lambda: parse_manifest(text[:-1], uri="memory:/index.json"))
+    assert said(lambda: open_manifest(MemoryStore({"index.json": text[:-1]}))) == wanted
+    assert list(open_manifest(MemoryStore({"index.json": text}))) == list(parse_manifest(text))
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -284,14 +438,17 @@ def test_the_digest_tells_datasets_apart() -> None:
 # ---- kept
 
 
-def test_kept_and_found_again() -> None:
+def test_kept_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     store, cache = FaultyStore(MemoryStore({"index.json": text_of(*map(entry, range(50)))})), MemoryStore()
     plain = open_manifest(store)
     first = open_manifest(store, cache=cache)
     (kept,) = cache.list()
     assert kept.startswith("manifest-")
     store.calls.clear()
-    again = open_manifest(store, cache=cache)
+    with monkeypatch.context() as patch:
+        patch.delattr(opening, "parse_pieces")
+        patch.delattr(opening, "parse_manifest")
+        again = open_manifest(store, cache=cache)
     assert all(operation != "read" for operation, _ in store.calls), "the text was parsed again"
     assert list(plain) == list(first) == list(again)
     assert plain.digest == first.digest == again.digest

@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<8s2I16s16s")
 _ALIGN = 64
 
 
-def pack_manifest(manifest: Manifest, key: bytes) -> bytes:
+def pack_manifest(manifest: Manifest, key: bytes) -> bytearray:
     """The file for a manifest that was made from the index.json of this key."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "records": manifest.records_of,
@@ -53,11 +53,13 @@ def pack_manifest(manifest: Manifest, key: bytes) -> bytes:
     body[_HEAD.size : _HEAD.size + len(header)] = header
     for (_, _, _, offset), array in zip(places, arrays.values(), strict=True):
         begin = _HEAD.size + len(header) + offset
-        body[begin : begin + array.nbytes] = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        # Straight to its place: of 200,000 shards each copy of everything is 25 MB.
+        place = np.frombuffer(body, array.dtype.newbyteorder("<"), array.size, begin).reshape(array.shape)
+        place[...] = array
     _HEAD.pack_into(body, 0, _MAGIC, _VERSION, len(header), b"", key)
     covered = digest(memoryview(body)[32:])
     _HEAD.pack_into(body, 0, _MAGIC, _VERSION, len(header), covered, key)
-    return bytes(body)
+    return body
 
 
 def unpack_manifest(data: Bytes, key: bytes, *, uri: str) -> Manifest | None:

@@ -174,11 +174,11 @@ class Manifest(Sequence[ShardInfo]):
         distinct = [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]
         numbers = np.array([distinct.index(kind) for kind in kinds] or [0], "<i4")
         state.update(json.dumps(distinct).encode())
-        parts: list[npt.NDArray[Any]] = [numbers[self.schema_numbers], self.records_of.astype("<i8")]
+        parts: list[npt.NDArray[Any]] = [numbers[self.schema_numbers], np.asarray(self.records_of, "<i8")]
         for kind in ("raw_data", "raw_meta"):
             if kind in self.files:
                 files = self.files[kind]
-                parts += [files.sizes.astype("<i8"), files.ends.astype("<i8"), files.names]
+                parts += [np.asarray(files.sizes, "<i8"), np.asarray(files.ends, "<i8"), files.names]
                 for name in sorted(files.hashes):
                     state.update(f":{kind}:{name}:".encode())
                     parts.append(files.hashes[name])

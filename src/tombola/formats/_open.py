@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from tombola.errors import DataError, FormatError, ShardError, StoreError
+from tombola.errors import DataError, FormatError, ManifestError, ShardError, StoreError
 from tombola.formats._codecs import decompress
 from tombola.formats._compact import pack_manifest, unpack_manifest
 from tombola.formats._digest import digest
 from tombola.formats._hashes import check_hash
 from tombola.formats._manifest import FileInfo, Manifest, ShardInfo
 from tombola.formats._mds import MdsShard
-from tombola.formats._parse import parse_manifest
+from tombola.formats._parse import parse_manifest, parse_pieces
 from tombola.formats._shard import Shard
 from tombola.formats._text import TextShard
 from tombola.stores import Bytes, Store
 
 MANIFEST_KEY = "index.json"
 _PIECE = 4 << 20
+_TRIES = 3
 
 
 def open_manifest(
@@ -37,21 +38,68 @@ def open_manifest(
     0
     """
     uri = store.uri_of(key)
-    if cache is None:
-        return parse_manifest(store.read(key), uri=uri, allow_unsafe=allow_unsafe)
     # In pieces: the whole text is many times larger than what is kept of it.
     size = store.size(key)
-    starts = range(0, size, _PIECE)
-    mark = digest(b"".join(digest(store.read_range(key, at, min(at + _PIECE, size))) for at in starts))
-    kept = f"manifest-{mark.hex()}.tombola"
-    manifest = _kept(cache, kept, mark, uri)
-    if manifest is None:
-        manifest = parse_manifest(store.read(key), uri=uri, allow_unsafe=True)
-        # A full or read-only cache: the next opening takes as long as this one.
-        with suppress(StoreError):
-            cache.write(kept, pack_manifest(manifest, mark))
-    manifest.check_safe(allow_unsafe)
-    return manifest
+    if cache is None and size <= _PIECE:
+        return parse_manifest(store.read(key), uri=uri, allow_unsafe=allow_unsafe)
+    for _ in range(_TRIES):
+        text = _Marked(store, key, size)
+        mark = text.mark()
+        kept = f"manifest-{mark.hex()}.tombola"
+        manifest = None if cache is None else _kept(cache, kept, mark, uri)
+        if manifest is None:
+            manifest = _parse(text, mark, uri)
+            if manifest is None:
+                size = store.size(key)
+                continue
+            if cache is not None:
+                # A full or read-only cache: the next opening takes as long as this one.
+                with suppress(StoreError):
+                    cache.write(kept, pack_manifest(manifest, mark))
+        manifest.check_safe(allow_unsafe)
+        return manifest
+    raise ManifestError(f"{uri} is written to again and again while it is read: open it when it is whole", uri=uri)
+
+
+class _Marked:
+    """A text in pieces, and a digest of it made from those of the pieces."""
+
+    def __init__(self, store: Store, key: str, size: int) -> None:
+        self._store, self._key, self._size = store, key, size
+        self._digests: list[bytes] = []
+        self._only: Bytes | None = None
+
+    def pieces(self) -> Iterator[Bytes]:
+        self._digests = []
+        for at in range(0, self._size, _PIECE):
+            piece = self._only
+            if piece is None:
+                piece = self._store.read_range(self._key, at, min(at + _PIECE, self._size))
+            if self._size <= _PIECE:
+                self._only = piece  # what fits is not fetched twice
+            self._digests.append(digest(piece))
+            yield piece
+
+    def mark(self) -> bytes:
+        """The digest, of what the text is now."""
+        for _ in self.pieces():
+            pass
+        return self.mark_read()
+
+    def mark_read(self) -> bytes:
+        """The digest of the pieces that came last."""
+        return digest(b"".join(self._digests))
+
+
+def _parse(text: _Marked, mark: bytes, uri: str) -> Manifest | None:
+    """The manifest; None where the text is not any more what the mark is of: its pieces may be from two texts."""
+    try:
+        manifest = parse_pieces(text.pieces(), uri=uri)
+    except ManifestError:
+        if text.mark_read() == mark:
+            raise
+        return None
+    return manifest if text.mark_read() == mark else None
 
 
 def _kept(cache: Store, key: str, mark: bytes, uri: str) -> Manifest | None:
