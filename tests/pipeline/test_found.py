@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.pipeline._functions import fails_in_two_words, returns_a_function
 from tombola.errors import InputError, MapError, StateError
 from tombola.pipeline import Pipeline, Step, merge_states
 
@@ -214,6 +215,16 @@ def test_a_batch_of_different_records_names_the_record() -> None:
         list(mixed.batch(4))
     with pytest.raises(InputError, match="record 5 of this run: records of one batch differ"):
         list(mixed.map(dict, batched=True, batch_size=4))
+
+
+def test_what_cannot_be_sent_from_a_process_says_so() -> None:
+    records = Pipeline.from_iterable(range(10))
+    with pytest.raises(MapError, match=r"failed at record 3 of this run, 3: RuntimeError: TwoWords: no luck"):
+        list(records.map(fails_in_two_words, processes=1))
+    with pytest.raises(
+        MapError, match="one of the records 0 to 9 of this run, or what became of it, could not be sent"
+    ):
+        list(records.map(returns_a_function, processes=1))
 
 
 def test_weights_that_are_none() -> None:
