@@ -90,15 +90,17 @@ def test_an_unordered_map_resumes_with_less_ahead() -> None:
     assert sorted(head + list(again)) == list(range(40))
 
 
-@pytest.mark.parametrize("stop", ["all_exhausted", "all_exhausted_without_replacement"])
-def test_passes_are_set_back_below_two_shuffles(stop: Any) -> None:
-    def shard(number: int) -> Iterator[int]:
-        yield from range(10 * number, 10 * number + 7)
+@pytest.mark.parametrize("repeated", [True, False])
+def test_passes_are_set_back_below_two_shuffles(repeated: bool) -> None:
+    def shard(number: int, start: int) -> Iterator[int]:
+        yield from range(10 * number + start, 10 * number + 7)
 
     def make() -> Pipeline:
-        base = Pipeline.from_generator(shard, shards=4).shuffle(3, seed=1)
-        mixed = Pipeline.interleave([base.repeat(3), Pipeline.from_iterable(range(5)).shuffle(2)], stop=stop)
-        return mixed.shuffle(20, seed=9).shuffle(12, seed=6)
+        # What can be read from any place is set to several places, one after the other.
+        base = Pipeline.from_generator(shard, shards=4, starts=True)
+        once = Pipeline.from_iterable(range(60))
+        passes = base.repeat(3) if repeated else Pipeline.interleave([once, base], stop="all_exhausted")
+        return passes.shuffle(20, seed=9).shuffle(12, seed=6)
 
     whole = list(make())
     assert all(_cut(make, cut) == whole for cut in range(0, len(whole), 3))
