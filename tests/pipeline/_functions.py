@@ -10,6 +10,23 @@ def double(record: Any) -> Any:
     return record * 2
 
 
+class TwoWords(Exception):
+    """Cannot be unpickled: it is made of two words and keeps one."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+def fails_in_two_words(record: Any) -> Any:
+    if record == 3:
+        raise TwoWords("no", "luck")
+    return record
+
+
+def returns_a_function(record: Any) -> Any:
+    return lambda: record
+
+
 def odd(record: Any) -> bool:
     return int(record) % 2 == 1
 

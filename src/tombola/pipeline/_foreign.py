@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tombola.errors import InputError, StateError
@@ -134,8 +134,15 @@ class FromHuggingFace(Source):
         one = self._dataset.shard(num_shards=self.shards(), index=shard)
         # `iter` gives a worker of a loader the whole; iterating would deal the shard out to the workers once more.
         batches = one.iter(batch_size=_ROWS)
-        rows = (row for batch in batches for row in as_rows(batch, self.describe(), None))
-        return passed(rows, place)
+        return passed((row for batch in batches for row in self._rows(batch)), place)
+
+    def _rows(self, batch: Any) -> list[Any]:
+        if not isinstance(batch, Mapping):
+            raise InputError(
+                f"{self.describe()}: the dataset's own format gives {type(batch).__qualname__} instead of dicts: call "
+                f"with_format of the pipeline, not of the dataset"
+            )
+        return as_rows(batch, self.describe(), None)
 
     def describe(self) -> str:
         return "from_huggingface"
@@ -146,6 +153,10 @@ def check_huggingface(dataset: Any) -> FromHuggingFace:
     if not (callable(getattr(dataset, "shard", None)) and callable(getattr(dataset, "iter", None))):
         raise InputError(
             f"{type(dataset).__qualname__} is no IterableDataset of Hugging Face: it has no shard or no iter"
+        )
+    if not (hasattr(dataset, "num_shards") or hasattr(dataset, "n_shards")):
+        raise InputError(
+            f"{type(dataset).__qualname__} has no shards of its own; give its to_iterable_dataset(num_shards=…)"
         )
     if getattr(dataset, "_distributed", None) is not None:
         raise InputError(

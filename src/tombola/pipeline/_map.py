@@ -93,7 +93,7 @@ class _Processes:
 
     def submit(self, work: _Work, rows: list[Any]) -> Future[Any]:
         try:
-            future = self._pool.submit(_run, work, rows)
+            future = self._pool.submit(_run_there, work, rows)
         except (BrokenProcessPool, RuntimeError) as error:  # of a pool that was stopped
             future = Future()
             future.set_exception(error)
@@ -170,6 +170,17 @@ def _run(work: _Work, rows: list[Any]) -> tuple[list[Any], _Failed | None]:
     except Exception as error:  # noqa: BLE001  handed to whoever waits, with the record's number
         return out, _Failed(len(out), error)
     return out, None
+
+
+def _run_there(work: _Work, rows: list[Any]) -> tuple[list[Any], _Failed | None]:
+    """In another process, from where not every error can be sent: one that breaks on the way would break the pool."""
+    out, failed = _run(work, rows)
+    if failed is not None:
+        try:
+            pickle.loads(pickle.dumps(failed.error))
+        except Exception:  # noqa: BLE001  whatever an error's own code raises
+            failed = _Failed(failed.at, RuntimeError(f"{type(failed.error).__name__}: {failed.error}"))
+    return out, failed
 
 
 async def _run_async(work: _Work, rows: list[Any]) -> tuple[list[Any], _Failed | None]:
@@ -325,6 +336,13 @@ class MapMany(Step):
                 f"{self.describe()}: a worker process died at one of the records {unit.number} to "
                 f"{unit.number + unit.records - 1} of this run, or shortly before ({error}); it may have been killed "
                 f"for want of memory: use fewer processes",
+                record=unit.number,
+            ) from error
+        except Exception as error:
+            # Not of the function, whose errors come as results: records that cannot be sent.
+            raise MapError(
+                f"{self.describe()}: one of the records {unit.number} to {unit.number + unit.records - 1} of this run, "
+                f"or what became of it, could not be sent to or from a worker ({type(error).__name__}: {error})",
                 record=unit.number,
             ) from error
         rows = self._rows(unit, out)

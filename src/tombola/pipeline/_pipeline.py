@@ -142,7 +142,11 @@ class Pipeline:
 
     @classmethod
     def from_huggingface(cls, dataset: Any) -> Self:
-        """The records of an IterableDataset of Hugging Face's datasets, shard by shard."""
+        """The records of an IterableDataset of Hugging Face's datasets, shard by shard.
+
+        A `take`, `skip` or `batch` of the dataset itself is done by it in each shard by itself: call those of the
+        pipeline instead.
+        """
         return cls(check_huggingface(dataset))
 
     # ---- steps

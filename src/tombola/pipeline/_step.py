@@ -281,7 +281,7 @@ def _named(step: Step) -> Iterator[Any]:
         for record in step.iterate():
             given += 1
             yield record
-    except TombolaError:
+    except (TombolaError, NotImplementedError):
         raise
     except Exception as error:
         raise MapError(
