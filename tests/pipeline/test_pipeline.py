@@ -571,7 +571,7 @@ def test_a_step_without_iterate_says_so() -> None:
     class Nothing(Step):
         pass
 
-    with pytest.raises(MapError, match=r"Nothing\(\) failed .* NotImplementedError: Nothing has no iterate"):
+    with pytest.raises(NotImplementedError, match="Nothing has no iterate"):
         list(numbers().step(Nothing()))
 
 

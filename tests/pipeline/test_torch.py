@@ -176,6 +176,7 @@ def _rank(rank: int, ranks: int, folder: str) -> None:
     except Exception as problem:  # noqa: BLE001  its name is the result
         error = type(problem).__name__
     torch.save((counts, error), f"{folder}/{rank}.pt")
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
