@@ -195,43 +195,44 @@ class Counted {
 };
 
 // A function over the records of an iterator. Where both are dicts, what it returns is put into the record, of which
-// the names in `without` are left out. Where the function fails or returns None, `failed` is the record.
+// the names in `without` are left out. Where the function fails or returns None, `fail` is called, and raises.
 class Mapped {
  public:
-  Mapped(nb::object source, nb::object function, nb::tuple without)
-      : source_(nb::steal(PyObject_GetIter(source.ptr()))), function_(std::move(function)), without_(std::move(without)) {
+  Mapped(nb::object source, nb::object function, nb::tuple without, nb::object fail)
+      : source_(nb::steal(PyObject_GetIter(source.ptr()))),
+        function_(std::move(function)),
+        without_(std::move(without)),
+        fail_(std::move(fail)) {
     if (!source_.is_valid()) throw nb::python_error();
   }
 
   PyObject* next() {
     nb::object record = nb::steal(PyIter_Next(source_.ptr()));
     if (!record.is_valid()) return nullptr;
-    nb::object out;
     try {
-      out = function_(record);  // by vectorcall
-    } catch (nb::python_error& error) {
-      error.restore();
-    }
-    const bool none = out.is_valid() && out.is_none();
-    if (none) PyErr_SetString(PyExc_ValueError, "it returned None");
-    if (out.is_valid() && !none && PyDict_CheckExact(record.ptr()) && PyDict_CheckExact(out.ptr())) {
-      out = merged(record, std::move(out));
-    }
-    if (out.is_valid() && !none) {
+      nb::object out;
+      try {
+        out = function_(record);  // by vectorcall
+        if (PyDict_CheckExact(record.ptr()) && PyDict_CheckExact(out.ptr())) out = merged(record, std::move(out));
+      } catch (nb::python_error& error) {
+        if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C is nobody's failure
+        fail_(count_, record, error.value());
+        throw;
+      }
+      if (out.is_none()) fail_(count_, record, nb::none());
       ++count_;
       return out.release().ptr();
+    } catch (nb::python_error& error) {
+      error.restore();
+      return nullptr;
     }
-    failed_ = nb::make_tuple(count_, record, none);
-    return nullptr;
   }
-
-  nb::object failed() const { return failed_; }
 
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(source_.ptr());
     Py_VISIT(function_.ptr());
     Py_VISIT(without_.ptr());
-    Py_VISIT(failed_.ptr());
+    Py_VISIT(fail_.ptr());
     return 0;
   }
 
@@ -239,26 +240,25 @@ class Mapped {
     source_.reset();
     function_.reset();
     without_.reset();
-    failed_.reset();
+    fail_.reset();
   }
 
  private:
-  // Invalid with an error set where a name is not there.
   nb::object merged(const nb::object& record, nb::object out) const {
     const bool same = out.is(record);
     if (same && nb::len(without_) == 0) return out;
     nb::object whole = nb::steal(PyDict_Copy(record.ptr()));
-    if (!whole.is_valid()) return whole;
+    if (!whole.is_valid()) throw nb::python_error();
     for (nb::handle name : without_) {
-      if (PyDict_DelItem(whole.ptr(), name.ptr()) != 0) return nb::object();
+      if (PyDict_DelItem(whole.ptr(), name.ptr()) != 0) throw nb::python_error();
     }
-    if (!same && PyDict_Update(whole.ptr(), out.ptr()) != 0) return nb::object();
+    if (!same && PyDict_Update(whole.ptr(), out.ptr()) != 0) throw nb::python_error();
     return whole;
   }
 
   nb::object source_, function_;
   nb::tuple without_;
-  nb::object failed_ = nb::none();
+  nb::object fail_;
   std::int64_t count_ = 0;
 };
 
@@ -300,10 +300,9 @@ void bind_pipeline(nb::module_& m) {
       .def(nb::init<nb::object, std::int64_t>(), "source"_a, "count"_a)
       .def_prop_ro("count", &Counted::count, "How many came out, from the count that was given on.");
   nb::class_<Mapped>(m, "Mapped", nb::type_slots(kSlots<Mapped>), "A function over the records of an iterator.")
-      .def(nb::init<nb::object, nb::object, nb::tuple>(), nb::sig("def __init__(self, source: object, function: object, without: tuple[str, ...]) -> None"),
-           "source"_a, "function"_a, "without"_a)
-      .def_prop_ro("failed", &Mapped::failed, nb::sig("def failed(self) -> tuple[int, Any, bool] | None"),
-                   "Where the function failed: the number of the record, the record, and whether it returned None.");
+      .def(nb::init<nb::object, nb::object, nb::tuple, nb::object>(),
+           nb::sig("def __init__(self, source: object, function: object, without: tuple[str, ...], fail: object) -> None"),
+           "source"_a, "function"_a, "without"_a, "fail"_a);
   nb::class_<ShuffleBuffer>(m, "ShuffleBuffer", nb::type_slots(kSlots<ShuffleBuffer>),
                             "Records of an iterator, in an order shuffled within a buffer. Bounds of 0 are none.")
       .def(nb::init<nb::object, std::uint64_t, std::int64_t, std::int64_t, std::int64_t, nb::object, nb::object>(),

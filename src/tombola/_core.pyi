@@ -302,13 +302,7 @@ class Mapped:
     def __next__(self, /):
         """Implement next(self)."""
 
-    def __init__(self, source: object, function: object, without: tuple[str, ...]) -> None: ...
-
-    @property
-    def failed(self) -> tuple[int, Any, bool] | None:
-        """
-        Where the function failed: the number of the record, the record, and whether it returned None.
-        """
+    def __init__(self, source: object, function: object, without: tuple[str, ...], fail: object) -> None: ...
 
 class ShuffleBuffer:
     """

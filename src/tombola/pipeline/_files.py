@@ -20,7 +20,7 @@ from tombola.pipeline._sources import Source, passed
 from tombola.pipeline._step import State, describe_value
 
 Reader = Callable[[str], Iterable[Any]]
-_BLOCK_BYTES, _BUFFER_BYTES = 1 << 14, 1 << 16
+_BLOCK_BYTES, _BUFFER_BYTES = 1 << 15, 1 << 16
 _PACKED = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zstd", "zstd": "zstd"}
 _BOM = codecs.BOM_UTF8
 

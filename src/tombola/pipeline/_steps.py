@@ -76,20 +76,14 @@ class Map(Step):
         self._without = check_names(remove_columns)
 
     def iterate(self) -> Iterator[Any]:
-        mapped = _core.Mapped(self.source, self._function, self._without)
-        try:
-            yield from mapped
-        except Exception as error:
-            if mapped.failed is None:
-                raise  # an error from below
-            number, record, nothing = mapped.failed
-            if nothing:
-                raise gave_nothing(self.describe(), number, record) from None
-            raise function_failed(self.describe(), number, record, error) from error
-        if mapped.failed is not None:
-            # A StopIteration of the function looks like the end of the data, and is none.
-            number, record, _ = mapped.failed
-            raise function_failed(self.describe(), number, record, StopIteration())
+        # The native iterator itself: a generator around it would cost each record as much as its loop.
+        mapped: Iterator[Any] = _core.Mapped(self.source, self._function, self._without, self._fail)
+        return mapped
+
+    def _fail(self, number: int, record: Any, error: Exception | None) -> None:
+        if error is None:
+            raise gave_nothing(self.describe(), number, record)
+        raise function_failed(self.describe(), number, record, error) from error
 
     def length(self, inputs: Sequence[int | None]) -> int | None:
         return inputs[0]
@@ -232,7 +226,8 @@ def as_columns(rows: list[Any], what: str, first_number: int) -> Any:
     names = first.keys()
     try:
         out = {name: list(map(itemgetter(name), rows)) for name in names}
-        same = set(map(len, rows)) == {len(out)}
+        # All have these keys by now, so none may have more.
+        same = sum(map(len, rows)) == len(out) * len(rows)
     except (KeyError, TypeError, IndexError):
         same = False
     if not same:
