@@ -153,7 +153,7 @@ def pages_of(results: dict[str, Any]) -> str:
         [
             "JSON Lines against the fastest that mixes as well, webdataset fed by a loop of Python",
             "≥ 5 times",
-            f"{per_second(lines['tombola']) / per_second(lines[web]):.1f} times",
+            f"{per_second(lines['tombola']) / per_second(lines[web]):.2f} times",
         ],
         [
             "JSON Lines, all files at once, against datasets 5.2, which mixes as well",
