@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tombola.errors import DataError, InputError, StateError
-from tombola.pipeline import Pipeline
+from tombola.pipeline import Pipeline, _files, _trail
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -176,3 +176,24 @@ def test_a_shorter_file_is_said(tmp_path: Path) -> None:
     again.load_state_dict(state)
     with pytest.raises(DataError, match="ends before byte 450"):
         list(again)
+
+
+def test_compressed_files_of_any_pattern_are_read_once_more_and_not_from_each_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _written(tmp_path, ".jsonl.gz", _jsonl)
+
+    def make() -> Pipeline:
+        return Pipeline.from_files(str(tmp_path / "*"), "jsonl").shuffle(16, seed=1, input_shards=4)
+
+    opened: list[str] = []
+    real = _files._opened
+    monkeypatch.setattr(_files, "_opened", lambda path: opened.append(path) or real(path))
+    monkeypatch.setattr(_trail, "EVERY", 1)
+    pipeline = make()
+    head = list(islice(iter(pipeline), 150))
+    again = make()
+    again.load_state_dict(pipeline.state_dict())
+    opened.clear()
+    assert len(head + list(again)) == 200
+    assert len(opened) <= 8

@@ -55,8 +55,6 @@ class FromFiles(Source):
         self._form = form
         self._encoding = encoding
         self._found: list[tuple[str, ...]] = []
-        # What is compressed is read from its beginning to get anywhere.
-        self.seeks = not callable(form) and not any(_ending(one) in _PACKED for one in self._pattern)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -64,6 +62,11 @@ class FromFiles(Source):
         if not self._found:
             self._found.append(_matching(self._pattern, callable(self._form)))
         return self._found[0]
+
+    def begin(self) -> None:
+        # What is compressed is read from its beginning to get anywhere, and so is what a function reads.
+        self.seeks = not callable(self._form) and not any(_ending(path) in _PACKED for path in self.paths)
+        super().begin()
 
     def shards(self) -> int:
         return len(self.paths)
