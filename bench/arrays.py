@@ -17,7 +17,6 @@ the processors.
 from __future__ import annotations
 
 import argparse
-import json
 import mmap
 import os
 import platform
@@ -36,13 +35,13 @@ import numpy.typing as npt
 
 os.environ["THP_MEM_ALLOC_ENABLE"] = "1"  # torch reads it when it is imported, and advises its own results
 import torch
+from _page import DOCS, keep, kept, put
 
 import tombola
 from tombola.arrays import shuffle_file
 
 BENCH = Path(__file__).parent
-PAGE = BENCH.parent / "docs" / "explanation" / "arrays.md"
-MARKS = ("<!-- the table of bench/arrays.py -->", "<!-- end of the table -->")
+PAGE = DOCS / "explanation" / "arrays.md"
 HUGE = 2 << 20
 #: row bytes → (times NumPy's speed, times torch's speed, times the floor's time) to reach at 1 GB with two threads
 REACH = {
@@ -376,8 +375,7 @@ def main() -> int:
 
 def save(results: dict[str, Any]) -> None:
     """Of two measurements of the same the one stays in which other programs took less of the processors."""
-    path = BENCH / "results" / "arrays.json"
-    old = json.loads(path.read_text()) if path.exists() else {}
+    old = kept("arrays")
     merged: dict[str, Any] = {"machine": machine()}
     for name, keys in KEYS.items():
         found: dict[tuple[int, ...], dict[str, Any]] = {}
@@ -386,10 +384,8 @@ def save(results: dict[str, Any]) -> None:
             if before is None or r.get("others", 0) <= before.get("others", 1):
                 found[key] = r
         merged[name] = [found[key] for key in sorted(found)]
-    path.write_text(json.dumps(merged, indent=1) + "\n")
-    page = PAGE.read_text()
-    above, below = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-    PAGE.write_text(f"{above}{MARKS[0]}\n{text_of(merged)}{MARKS[1]}{below}")
+    keep("arrays", merged)
+    put(PAGE, "arrays", text_of(merged))
 
 
 def machine() -> dict[str, Any]:

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 import triton
+from _page import DOCS, put
 
 import tombola
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "arrays.md"
-MARKS = ("<!-- the table of bench/arrays_gpu.py -->", "<!-- end of the table of bench/arrays_gpu.py -->")
+PAGE = DOCS / "explanation" / "arrays.md"
 ROWS = (4, 8, 64, 256, 4096, 150_000)
 WARM_UPS = 2
 
@@ -132,13 +132,6 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write_page(source: Path) -> None:
-    """Puts the table of recorded results into the documentation."""
-    page = PAGE.read_text()
-    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table(json.loads(source.read_text()))}\n{MARKS[1]}{after}")
-
-
 def main() -> int:
     """Checks, measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,7 +141,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.page:
-        write_page(arguments.page)
+        put(PAGE, "arrays_gpu", table(json.loads(arguments.page.read_text())))
         return 0
     if not torch.cuda.is_available():
         print("no CUDA device: nothing is measured", file=sys.stderr)

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from _figures import Contestant, run_once
+from _figures import Contestant, Figure, measure, rate, run_once
 from _page import DOCS, keep, kept, machine, put, table
 from pipeline_data import FILES, write
 
@@ -33,23 +33,8 @@ def contestant(who: str, case: str, *numbers: int) -> Contestant:
 
 
 def in_turns(contestants: list[Contestant], rounds: int) -> dict[str, dict[str, Any]]:
-    """Median seconds, their spread, and what was counted, by label."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for _ in range(rounds):
-        for one in contestants:
-            found.setdefault(one.label, []).append(run_once(one))
-    return {label: _median(runs) for label, runs in found.items()}
-
-
-def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    seconds = [min(run["seconds"]) for run in runs]
-    answers = [run["answer"] for run in runs if run["answer"] is not None]
-    return {
-        "seconds": statistics.median(seconds),
-        "spread": [min(seconds), max(seconds)],
-        "count": runs[0]["count"],
-        "answer": statistics.median(answers) if answers else None,
-    }
+    """What was measured of each, by label."""
+    return {result["label"]: result for result in measure(Figure("", "", rate, tuple(contestants)), rounds)}
 
 
 def per_second(result: dict[str, Any]) -> float:
@@ -59,7 +44,7 @@ def per_second(result: dict[str, Any]) -> float:
 
 def spread_of(result: dict[str, Any]) -> str:
     """The lowest and the highest speed."""
-    low, high = (result["count"] / seconds for seconds in reversed(result["spread"]))
+    low, high = (result["count"] / seconds for seconds in reversed(result["seconds_spread"]))
     return f"{low:,.0f} to {high:,.0f}"
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import statistics
 import subprocess
@@ -24,12 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from _page import DOCS, keep, kept, machine, put
 from peers import python_of
 
 BENCH = Path(__file__).parent
-RESULTS = BENCH / "results" / "stream.json"
-PAGE = BENCH.parent / "docs" / "explanation" / "speed.md"
-MARKS = ("<!-- the table of bench/stream.py -->", "<!-- end of the table of bench/stream.py -->")
+PAGE = DOCS / "explanation" / "speed.md"
 SHARDS, LANES, BATCH = 64, 64, 64
 # Pairs of rows of one shard in batches of a perfect shuffle over 64 equal shards. A peer that mixes as well, within the
 # noise of a thousand batches, has no more than this.
@@ -238,19 +236,18 @@ def main() -> None:
     if options.only not in (None, *SIZES, *OTHERS):
         parser.error(f"there is no {options.only!r}")
     rounds = options.rounds or (1 if options.quick else 5)
-    kept: dict[str, Any] = {} if options.quick or not RESULTS.exists() else json.loads(RESULTS.read_text())
-    kept["machine"] = f"{platform.machine()}, Python {platform.python_version()}, 2 cores"
+    results = {} if options.quick else kept("stream")
+    results["machine"] = machine("2 cores")
     for part in [options.only] if options.only else [*SIZES, *OTHERS]:
-        kept[part] = {"rounds": rounds} | run_part(part, rounds, 1 if options.quick else options.times)
-        print(json.dumps(kept[part], indent=1), flush=True)
-    whole = all(part in kept for part in (*SIZES, *OTHERS))
+        results[part] = {"rounds": rounds} | run_part(part, rounds, 1 if options.quick else options.times)
+        print(json.dumps(results[part], indent=1), flush=True)
+    whole = all(part in results for part in (*SIZES, *OTHERS))
     if whole:
-        print(table_of(kept))
+        print(table_of(results))
     if not options.quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        keep("stream", results)
         if whole:
-            write(table_of(kept))
+            put(PAGE, "stream", table_of(results))
 
 
 def run_part(part: str, rounds: int, times: int) -> dict[str, Any]:
@@ -263,13 +260,6 @@ def run_part(part: str, rounds: int, times: int) -> dict[str, Any]:
             return measure(size, Path(folder), rounds)
         run("tombola", "stream_tombola.py", "write", size.record, size.records, SHARDS, cwd=Path(folder))
         return epochs(Path(folder), rounds)
-
-
-def write(table: str) -> None:
-    """Puts the table into the page."""
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n\n{table}\n\n{MARKS[1]}{after}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tombola._ints import integer
 from tombola.errors import FormatError, InputError, MissingExtra, PlanError, StateError
 from tombola.formats import Encoding, Ragged, encoding
-from tombola.pipeline import Pipeline
+from tombola.pipeline import Pipeline, is_state
 from tombola.plan import Cursor
 from tombola.stream import Batch, Mapped, MappedBatch, Stream
 
@@ -35,7 +35,6 @@ __all__ = ["Dataset", "Loader", "PipelineDataset", "RaggedTensor", "TensorBatch"
 
 _WORKERS_MAX = 256
 _STATE = "tombola_worker"
-_PIPELINE = "tombola.pipeline"
 
 
 class RaggedTensor:
@@ -488,7 +487,7 @@ def pipeline_states(loader_state: Mapping[str, Any]) -> list[dict[str, Any]]:
         value = todo.pop()
         if not isinstance(value, Mapping):
             continue
-        if value.get("format") == _PIPELINE:
+        if is_state(value):
             found.append(dict(value))
             continue
         behind = value.get("_steps_since_snapshot") or 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ import pytest
 
 from tests.formats._golden import MDS, file_pixels, mds_record, plain, text_record
 from tests.formats.test_golden import images
+from tests.peers import ROOT, run_peer
 from tombola import Writer
 from tombola.formats import open_manifest, open_shard
 from tombola.stores import LocalStore
 
-ROOT = Path(__file__).parents[2]
+PEER = ("-m", "tests.formats._peer")
 COUNT = 12
 pytestmark = pytest.mark.peer("mosaic")
 
@@ -26,21 +26,6 @@ pytestmark = pytest.mark.peer("mosaic")
 def columns() -> dict[str, str]:
     manifest = open_manifest(LocalStore(ROOT / "tests" / "vectors" / "mosaic_formats" / "mds_raw"))
     return manifest.columns.spec()
-
-
-def run_peer(home: Path, *arguments: str) -> None:
-    # A home and a folder for scratch of its own: it leaves shared memory and locks by the names of its data.
-    python = ROOT / "bench" / ".venv-mosaic" / "bin" / "python"
-    home.mkdir()
-    run = subprocess.run(
-        [str(python), "-W", "ignore", "-m", "tests.formats._peer", *arguments],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def write(folder: Path, numbers: Sequence[int], compression: str | None, append: bool) -> None:
@@ -101,7 +86,8 @@ def test_it_reads_what_we_write(tmp_path: Path) -> None:
         for number in range(COUNT):
             writer.write(of_files(number))
 
-    run_peer(tmp_path / "home", "read", str(tmp_path / "found"), *folders, str(merged), str(unsafe), str(photos))
+    words = ("read", str(tmp_path / "found"), *folders, str(merged), str(unsafe), str(photos))
+    run_peer("mosaic", tmp_path / "home", *PEER, *words, seconds_max=250)
     found = pickle.loads((tmp_path / "found").read_bytes())
     wanted = [{name: plain(value) for name, value in mds_record(number).items()} for number in range(COUNT)]
     for folder in [*folders, str(merged)]:
@@ -114,7 +100,7 @@ def test_it_reads_what_we_write(tmp_path: Path) -> None:
 
 
 def test_we_read_what_it_writes(tmp_path: Path) -> None:
-    run_peer(tmp_path / "home", "write", str(tmp_path))
+    run_peer("mosaic", tmp_path / "home", *PEER, "write", str(tmp_path), seconds_max=250)
     for name in [*MDS, "json", "csv", "tsv", "xsv"]:
         store = LocalStore(tmp_path / name)
         manifest = open_manifest(store)

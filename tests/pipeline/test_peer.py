@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sysconfig
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.peers import run_peer
+
 pytestmark = pytest.mark.peer("datasets")
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.mktemp("peer") / "home"
     # Our package and what it needs come after the peer's own.
     ours = sysconfig.get_path("platlib")
     code = (
         f"import runpy, site; site.addsitedir({ours!r}); "
         f"runpy.run_module('tests.pipeline._huggingface', run_name='__main__')"
     )
-    run = subprocess.run(
-        [str(ROOT / "bench" / ".venv-datasets" / "bin" / "python"), "-W", "ignore", "-c", code],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    values: dict[str, Any] = json.loads(run.stdout)
+    said = run_peer("datasets", home, "-c", code, seconds_max=200)
+    values: dict[str, Any] = json.loads(said)
     return values
 
 

@@ -9,7 +9,7 @@ from tombola.pipeline._pipeline import Pipeline
 from tombola.pipeline._shuffle import Shuffle
 from tombola.pipeline._slow import SlowShuffleBuffer
 from tombola.pipeline._sources import Source
-from tombola.pipeline._state import merge_states
+from tombola.pipeline._state import is_state, merge_states
 from tombola.pipeline._step import Context, Node, Run, Step
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "SlowShuffleBuffer",
     "Source",
     "Step",
+    "is_state",
     "merge_states",
 ]

@@ -170,16 +170,11 @@ def check_torch(dataset: Any) -> FromTorch:
     """The source of a torch IterableDataset."""
     if not hasattr(dataset, "__iter__"):
         raise InputError(f"{type(dataset).__qualname__} cannot be iterated over; give an IterableDataset of torch")
-    if iter_is_self(dataset):
+    if hasattr(dataset, "__next__"):  # an iterator has nothing to begin anew
         raise InputError(
             f"{type(dataset).__qualname__} gives each record once; give a dataset, or from_iterable an iterator"
         )
     return FromTorch(dataset)
-
-
-def iter_is_self(dataset: Any) -> bool:
-    """Whether it is an iterator, which has nothing to begin anew."""
-    return hasattr(dataset, "__next__")
 
 
 def check_stream(stream: Any) -> FromStream:

@@ -15,7 +15,8 @@ from tombola.pipeline._convert import Convert, Format
 from tombola.pipeline._even import Even, check_even, check_group
 from tombola.pipeline._files import FromFiles, Reader
 from tombola.pipeline._foreign import check_huggingface, check_stream, check_torch
-from tombola.pipeline._map import MapMany, Prefetch
+from tombola.pipeline._map import MapMany
+from tombola.pipeline._prefetch import Prefetch
 from tombola.pipeline._reading import Dealing, Reading
 from tombola.pipeline._share import lengths_of
 from tombola.pipeline._shuffle import Keep, Shuffle

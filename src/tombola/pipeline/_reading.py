@@ -8,7 +8,7 @@ from typing import Any
 
 from tombola.errors import InputError, StateError
 from tombola.pipeline._even import Count, Even, counted, together
-from tombola.pipeline._share import Share, lengths_of, load_parts, records_given, records_left
+from tombola.pipeline._share import Share, lengths_of, records_given, records_left
 from tombola.pipeline._state import state_head
 from tombola.pipeline._step import Node
 from tombola.plan import World
@@ -84,7 +84,7 @@ class Reading:
     def _epoch_records(self) -> Iterator[Any]:
         share = Share(self._node, self.epoch, self._readers, *self._consumer)
         if self._loaded is not None:
-            load_parts(share, self._loaded["parts"])
+            share.load(self._loaded["parts"])
         self._count = None if self._dealing.even is False else Count(self._agreed())
         self._share = share
         records = iter(share)

@@ -134,7 +134,15 @@ class Share:
         ]
 
     def load(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from a state."""
+        """Go on from a state, which may be damaged."""
+        try:
+            self._load(parts)
+        except TombolaError:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the state is damaged, or a step cannot go on from it: {error!r}") from error
+
+    def _load(self, parts: Sequence[Mapping[str, Any]]) -> None:
         by_reader = {part["reader"]: part for part in parts}
         for line in self.lines:
             if line.reader not in by_reader:
@@ -179,16 +187,6 @@ class Share:
         """End threads and processes."""
         for line in self.lines:
             line.run.close()
-
-
-def load_parts(share: Share, parts: Sequence[Mapping[str, Any]]) -> None:
-    """Go on from a state that may be damaged."""
-    try:
-        share.load(parts)
-    except TombolaError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise StateError(f"the state is damaged, or a step cannot go on from it: {error!r}") from error
 
 
 def lengths_of(node: Node, epoch: int, readers: int) -> list[int] | None:

@@ -46,8 +46,18 @@ def check_state(state: Any, node: Node, readers: int | None) -> dict[str, Any]:
     return found
 
 
+def is_state(value: Any) -> bool:
+    """Whether a value is, or was, the state of a pipeline, of this version or another.
+
+    >>> from tombola.pipeline import Pipeline
+    >>> is_state(Pipeline.from_iterable([1]).state_dict()), is_state({"format": "another"})
+    (True, False)
+    """
+    return isinstance(value, Mapping) and value.get("format") == _NAME
+
+
 def _checked(state: Any) -> dict[str, Any]:
-    if not isinstance(state, Mapping) or state.get("format") != _NAME:
+    if not is_state(state):
         raise StateError(f"this is no state of a pipeline: {str(state)[:80]}")
     if state.get("schema") != _SCHEMA:
         raise StateError(f"the state has schema {state.get('schema')!r}; this version reads schema {_SCHEMA}")
