@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <system_error>
@@ -41,7 +40,7 @@ using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 Tuning tuning_of(const Limits& limits) {
   if (limits[0] == 0) return {};
   // Limits given are those of a test with few rows: these go back in several waves too.
-  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64};
+  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64, 1};
 }
 
 std::vector<Strided> strided(const std::vector<View>& views) {
@@ -78,6 +77,26 @@ void interruptible(bool keep_gil, const Work& work) {
     work(stop);
   }
   if (raised) throw nb::python_error();
+}
+
+using FileShuffle = bool (*)(const tombola::FileLayout&, std::uint64_t, int, const tombola::Stop&, const Tuning&);
+
+void bind_file(nb::module_& m, const char* name, FileShuffle shuffle, const char* words) {
+  m.def(
+      name,
+      [shuffle](int source, int target, std::uint64_t skip, std::uint64_t rows, std::uint64_t row_bytes,
+                std::uint64_t memory_bytes_max, std::uint64_t key, int threads, const Limits& limits) {
+        const tombola::FileLayout file{source, target, skip, rows, row_bytes, memory_bytes_max};
+        const Tuning tuning = tuning_of(limits);
+        try {
+          interruptible(false, [&](const tombola::Stop& stop) { shuffle(file, key, threads, stop, tuning); });
+        } catch (const std::system_error& problem) {
+          PyErr_SetObject(PyExc_OSError, nb::make_tuple(problem.code().value(), problem.what()).ptr());
+          throw nb::python_error();
+        }
+      },
+      "source"_a, "target"_a, "skip"_a, "rows"_a, "row_bytes"_a, "memory_bytes_max"_a, "key"_a, "threads"_a,
+      "limits"_a = Limits{}, words);
 }
 
 // As many threads as are worth starting. On a busy machine a started thread may wait for a few milliseconds, and what it
@@ -173,21 +192,13 @@ void bind_arrays(nb::module_& m) {
       },
       "rows"_a, "row_bytes"_a, "limits"_a = Limits{}, "Bytes of memory that exact_file needs at least; 0: it cannot.");
   m.def(
-      "exact_file",
-      [](int source, int target, std::uint64_t skip, std::uint64_t rows, std::uint64_t row_bytes,
-         std::uint64_t memory_bytes_max, std::uint64_t key, int threads, const Limits& limits) {
-        const tombola::FileLayout file{source, target, skip, rows, row_bytes, memory_bytes_max};
-        const Tuning tuning = tuning_of(limits);
-        try {
-          interruptible(false, [&](const tombola::Stop& stop) { tombola::exact_file(file, key, threads, stop, tuning); });
-        } catch (const std::system_error& problem) {
-          errno = problem.code().value();
-          PyErr_SetFromErrno(PyExc_OSError);
-          throw nb::python_error();
-        }
-      },
-      "source"_a, "target"_a, "skip"_a, "rows"_a, "row_bytes"_a, "memory_bytes_max"_a, "key"_a, "threads"_a,
-      "limits"_a = Limits{}, "Writes the rows of a file to another, shuffled as exact_arrays would.");
+      "exact_file_follow_memory",
+      [](std::uint64_t rows, std::uint64_t row_bytes) { return tombola::exact_file_follow_memory(rows, row_bytes); },
+      "rows"_a, "row_bytes"_a, "Bytes of memory that exact_file_follow needs at least.");
+  bind_file(m, "exact_file", &tombola::exact_file,
+            "Writes the rows of a file to another, shuffled as exact_arrays would, by scattering them.");
+  bind_file(m, "exact_file_follow", &tombola::exact_file_follow,
+            "Writes the rows of a file to another, shuffled as exact_arrays would, along the permutation.");
   m.def(
       "gpu1_arrays",
       [](const std::vector<View>& views, std::uint64_t n, std::uint64_t key, int threads, bool keep_gil) {

@@ -1,41 +1,16 @@
 #include "arrays_file.hpp"
 
-#include <cerrno>
 #include <cmath>
-#include <system_error>
-
-#include <unistd.h>
 
 #include "arrays_levels.hpp"
 #include "arrays_rows.hpp"
+#include "file_rows.hpp"
 
 namespace tombola {
 namespace {
 
 constexpr std::uint64_t kCopyBytes = 1 << 20;
 constexpr std::uint64_t kWindowMax = 4 << 20;
-
-void read_all(int file, std::byte* to, std::uint64_t bytes, std::uint64_t at) {
-  while (bytes > 0) {
-    const ssize_t got = ::pread(file, to, bytes, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw std::system_error(got < 0 ? errno : EIO, std::generic_category(), "reading the rows");
-    to += got;
-    at += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::uint64_t>(got);
-  }
-}
-
-void write_all(int file, const std::byte* from, std::uint64_t bytes, std::uint64_t at) {
-  while (bytes > 0) {
-    const ssize_t put = ::pwrite(file, from, bytes, static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) throw std::system_error(put < 0 ? errno : EIO, std::generic_category(), "writing the rows");
-    from += put;
-    at += static_cast<std::uint64_t>(put);
-    bytes -= static_cast<std::uint64_t>(put);
-  }
-}
 
 // The rows of the target file, as the second half of a scatter takes and puts them.
 class FileRows {
@@ -53,6 +28,9 @@ class FileRows {
   }
   void copy_from_source(std::uint64_t i, std::uint64_t count, std::byte* to) const {
     read_all(file_.source, to, count * bytes(), file_.skip + i * bytes());
+  }
+  void ask_source(std::uint64_t i, std::uint64_t count) const {
+    ask_for(file_.source, count * bytes(), file_.skip + i * bytes());
   }
   // Rows of the source go to the same places of the target.
   void carry(std::uint64_t begin, std::uint64_t end) const {
@@ -75,16 +53,19 @@ using Levels = exact::Exact<FileRows>;
 template <std::uint64_t Bytes>
 class Rough {
  public:
-  Rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
-        std::uint64_t margin, std::byte* memory)
-      : rows_(file), cut_(cut), task_(task), window_rows_(window_rows), margin_(margin),
+  Rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t step,
+        std::uint64_t window_rows, std::uint64_t margin, std::byte* memory)
+      : rows_(file), cut_(cut), task_(task), step_(step), window_rows_(window_rows), margin_(margin),
         bytes_(Bytes > 0 ? Bytes : file.row_bytes), windows_(cut.fan), memory_(memory) {}
 
   void run(std::uint64_t key, std::uint64_t* placed) {
     const std::uint64_t spare = start(cut_.fan - 1) + cut_.slice - 1;
     Hand hand;
     rows_.copy_from_source(spare, 1, hand.bytes);
-    for (std::uint64_t b = 0; b < cut_.fan; ++b) windows_[b] = {memory(b), memory(b), start(b), 0};
+    for (std::uint64_t b = 0; b < cut_.fan; ++b) {
+      windows_[b] = {memory(b), memory(b), start(b), 0};
+      if (task_ < step_) rows_.ask_source(start(b), window_rows_);  // else the task before has
+    }
     Letters letters(child(key, task_), cut_.fan_bits);
     while (const std::uint64_t count = room()) deal(letters, count, hand);
     for (std::uint64_t b = 0; b < cut_.fan; ++b) {
@@ -161,11 +142,15 @@ class Rough {
     w.at = memory(b);
     w.end = w.at + w.held * bytes_;
     rows_.copy_from_source(w.first, w.held, memory(b));
+    const std::uint64_t after = w.first + w.held, end = start(b) + cut_.slice;
+    if (after < end) rows_.ask_source(after, std::min(window_rows_, end - after));
+    else if (task_ + step_ < cut_.tasks) rows_.ask_source(start(b) + step_ * cut_.slice, window_rows_);
   }
 
   FileRows rows_;
   const exact::Cut& cut_;
-  std::uint64_t task_, window_rows_, margin_, bytes_;
+  std::uint64_t task_, step_;  // this task is followed by that many later, if all are equally fast
+  std::uint64_t window_rows_, margin_, bytes_;
   std::vector<Window> windows_;
   std::byte* memory_;
 };
@@ -190,17 +175,17 @@ class Memories {
   std::vector<LargeVector<std::byte>> memories_;
 };
 
-void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t window_rows,
-           std::uint64_t margin, std::byte* memory, std::uint64_t key, std::uint64_t* placed) {
+void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t step,
+           std::uint64_t window_rows, std::uint64_t margin, std::byte* memory, std::uint64_t key, std::uint64_t* placed) {
   switch (file.row_bytes) {
-    case 1: return Rough<1>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 2: return Rough<2>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 4: return Rough<4>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 8: return Rough<8>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 16: return Rough<16>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 32: return Rough<32>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    case 64: return Rough<64>(file, cut, task, window_rows, margin, memory).run(key, placed);
-    default: return Rough<0>(file, cut, task, window_rows, margin, memory).run(key, placed);
+    case 1: return Rough<1>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 2: return Rough<2>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 4: return Rough<4>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 8: return Rough<8>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 16: return Rough<16>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 32: return Rough<32>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    case 64: return Rough<64>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
+    default: return Rough<0>(file, cut, task, step, window_rows, margin, memory).run(key, placed);
   }
 }
 
@@ -241,7 +226,8 @@ bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const St
   if (!run_tasks(tasks, dealing, stop, [&](std::int64_t task, int worker) {
         if (cut.slice == 0) return;  // fewer rows than buckets: all are left over
         std::byte* const memory = memories.take(worker, cut.fan * window_rows * file.row_bytes);
-        rough(file, cut, static_cast<std::uint64_t>(task), window_rows, tuning.margin, memory, rough_key, work.placed.data());
+        rough(file, cut, static_cast<std::uint64_t>(task), static_cast<std::uint64_t>(dealing), window_rows, tuning.margin,
+              memory, rough_key, work.placed.data());
       })) {
     return false;
   }
@@ -261,6 +247,7 @@ bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const St
     rows.copy_out(borders[b], size, memory);
     exact_bucket(memory, size, file.row_bytes, child(bucket_key, b), tuning);
     rows.copy_in(borders[b], size, memory);
+    begin_writing(file.target, size * file.row_bytes, file.skip + borders[b] * file.row_bytes);
   });
 }
 

@@ -1,5 +1,8 @@
-// The permutation "exact" of rows in a file too large for memory: the first scatter reads one file and writes another
-// by buffers, then each bucket is read, shuffled in memory and written back. Two passes over the rows.
+// The permutation "exact" of rows in a file too large for memory, written to another file in two passes over the rows.
+//
+// exact_file: the first scatter reads one file and writes another by windows, then each bucket is read, shuffled in
+// memory and written back. exact_file_follow: the permutation is computed for itself, rows go to the bucket where it
+// wants them, then each bucket is read in order and written back. That moves rows less, but takes memory for each.
 #pragma once
 #include <cstdint>
 
@@ -18,7 +21,12 @@ struct FileLayout {
 // is no first scatter.
 std::uint64_t exact_file_memory(std::uint64_t rows, std::uint64_t row_bytes, const Tuning& tuning = {});
 
-// Throws std::system_error when a file cannot be read or written. False when it was stopped.
+std::uint64_t exact_file_follow_memory(std::uint64_t rows, std::uint64_t row_bytes, const Tuning& tuning = {});
+
+// Throw std::system_error when a file cannot be read or written. False when it was stopped. The scatter is for rows of
+// at most kDirectMax bytes.
 bool exact_file(const FileLayout& file, std::uint64_t key, int threads, const Stop& stop, const Tuning& tuning = {});
+bool exact_file_follow(const FileLayout& file, std::uint64_t key, int threads, const Stop& stop,
+                       const Tuning& tuning = {});
 
 }  // namespace tombola

@@ -117,7 +117,7 @@ Ints exact(std::uint64_t n, std::uint64_t key, int threads, const Tuning& tuning
   return out;
 }
 
-const Tuning kSmall{40, 20, 3, 4, 30, 8, 64};
+const Tuning kSmall{40, 20, 3, 4, 30, 8, 64, 16 << 20, 16};
 
 }  // namespace
 
@@ -234,27 +234,30 @@ TEST_CASE("exact_gpu1 stops before a row has moved, or not at all") {
 TEST_CASE("rows in a file come as in memory, with any threads and memory; a stop leaves the source as it was") {
   const std::uint64_t n = 3000, skip = 9;
   const Ints wanted = exact(n, 8, 1, kSmall);
-  for (const std::uint64_t bytes : {4u, 8u, 13u, 300u}) {
+  for (const std::uint64_t bytes : {4u, 8u, 13u, 300u, 1000u}) {
     const Numbered before(n, bytes, 0);
     TemporaryFile source(before.data(), skip);
-    for (const int threads : {1, 3}) {
-      for (const std::uint64_t memory : {std::uint64_t{1}, std::uint64_t{1} << 20}) {
-        CAPTURE(bytes);
-        CAPTURE(threads);
-        TemporaryFile target(std::vector<std::byte>(before.data().size()), skip);
-        const tombola::FileLayout layout{source.number(), target.number(), skip, n, bytes, memory};
-        CHECK(tombola::exact_file(layout, 8, threads, {}, kSmall));
-        Numbered after(n, bytes, 0);
-        after.data() = target.read(skip, before.data().size());
-        CHECK(after.is_permutation());
-        bool same = true;
-        for (std::uint64_t i = 0; i < n; ++i) same = same && after.number(i) == wanted[i];
-        CHECK(same);
-        // With other threads at work the one that asks may be asked no more than once.
-        int asked = 0;
-        const Stop stop = [&] { return ++asked > (threads == 1 ? 3 : 0); };
-        CHECK_FALSE(tombola::exact_file(layout, 8, threads, stop, kSmall));
-        CHECK(source.read(skip, before.data().size()) == before.data());
+    for (const auto shuffle : {&tombola::exact_file, &tombola::exact_file_follow}) {
+      if (shuffle == &tombola::exact_file && bytes > tombola::kDirectMax) continue;
+      for (const int threads : {1, 3}) {
+        for (const std::uint64_t memory : {std::uint64_t{1}, std::uint64_t{1} << 20}) {
+          CAPTURE(bytes);
+          CAPTURE(threads);
+          TemporaryFile target(std::vector<std::byte>(before.data().size()), skip);
+          const tombola::FileLayout layout{source.number(), target.number(), skip, n, bytes, memory};
+          CHECK(shuffle(layout, 8, threads, {}, kSmall));
+          Numbered after(n, bytes, 0);
+          after.data() = target.read(skip, before.data().size());
+          CHECK(after.is_permutation());
+          bool same = true;
+          for (std::uint64_t i = 0; i < n; ++i) same = same && after.number(i) == wanted[i];
+          CHECK(same);
+          // With other threads at work the one that asks may be asked no more than once.
+          int asked = 0;
+          const Stop stop = [&] { return ++asked > (threads == 1 ? 3 : 0); };
+          CHECK_FALSE(shuffle(layout, 8, threads, stop, kSmall));
+          CHECK(source.read(skip, before.data().size()) == before.data());
+        }
       }
     }
   }

@@ -262,8 +262,18 @@ def rows_of(array_struct: CapsuleType) -> tuple[int, int, int, list[tuple[int, i
 def exact_file_memory(rows: int, row_bytes: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> int:
     """Bytes of memory that exact_file needs at least; 0: it cannot."""
 
+def exact_file_follow_memory(rows: int, row_bytes: int) -> int:
+    """Bytes of memory that exact_file_follow needs at least."""
+
 def exact_file(source: int, target: int, skip: int, rows: int, row_bytes: int, memory_bytes_max: int, key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
-    """Writes the rows of a file to another, shuffled as exact_arrays would."""
+    """
+    Writes the rows of a file to another, shuffled as exact_arrays would, by scattering them.
+    """
+
+def exact_file_follow(source: int, target: int, skip: int, rows: int, row_bytes: int, memory_bytes_max: int, key: int, threads: int, limits: Sequence[int] = [0, 0, 0, 0, 0, 0, 0]) -> None:
+    """
+    Writes the rows of a file to another, shuffled as exact_arrays would, along the permutation.
+    """
 
 def gpu1_arrays(views: Sequence[tuple[int, int, int, Sequence[tuple[int, int]]]], n: int, key: int, threads: int, keep_gil: bool = False) -> None:
     """The permutation of the GPU kernels, on the CPU."""

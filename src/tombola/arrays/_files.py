@@ -16,13 +16,13 @@ import numpy.typing as npt
 from tombola import _core
 from tombola._ints import THREADS, integer
 from tombola.arrays._seeds import key_of
-from tombola.arrays._shuffle import permutation, shuffle
+from tombola.arrays._shuffle import shuffle
 from tombola.errors import ArrayError
 from tombola.order import seed_of
 
 _MEMORY = 1 << 30
 _MEMORY_MIN = 1 << 20
-_SMALL_BYTES = 1 << 16
+_FOLLOW_FROM = 128  # bytes of a row from which to follow the permutation takes less time than to scatter
 _IN_MEMORY = 1.15  # of a file's rows: themselves, and the stash of a shuffle in place
 
 _Bytes = npt.NDArray[np.uint8]
@@ -52,11 +52,11 @@ def shuffle_file(
     copy. `memory_bytes_max` is what the process allocates; the system's page cache comes on top and is given back when
     others need it.
 
-    >>> import numpy as np, pathlib, tempfile
+    >>> import numpy as np, pathlib, tempfile, tombola
     >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npy")
     >>> np.save(path, np.arange(5))
     >>> shuffle_file(path, seed=7)
-    >>> bool((np.load(path) == permutation(5, seed=7)).all())
+    >>> bool((np.load(path) == tombola.permutation(5, seed=7)).all())
     True
     """
     memory = integer(memory_bytes_max, "memory_bytes_max", _MEMORY_MIN, 2**62, ArrayError)
@@ -78,11 +78,10 @@ def shuffle_file(
             _write(target, _read(file, 0, rows.skip), 0)
             if way == "in memory":
                 _in_memory(file, target, rows, whole, workers)
-            elif way == "by permutation":
-                _by_permutation(file, target, rows, whole, memory, workers)
             else:
                 os.ftruncate(target.fileno(), rows.skip + rows.length * rows.row_bytes)
-                _core.exact_file(file.fileno(), target.fileno(), *rows, memory, key, workers)
+                run = _core.exact_file_follow if way == "follow" else _core.exact_file
+                run(file.fileno(), target.fileno(), *rows, memory, key, workers)
 
 
 # ---- what the file holds
@@ -129,16 +128,16 @@ def _way(path: Path, rows: Rows, memory: int) -> str:
     """How the file can be shuffled in so much memory, or an error that says how much it takes."""
     if rows.length * rows.row_bytes * _IN_MEMORY <= memory:
         return "in memory"
-    scattered = int(_core.exact_file_memory(rows.length, rows.row_bytes)) if rows.row_bytes <= _core.DIRECT_MAX else 0
-    if 0 < scattered <= memory:
-        return "by scatter"
-    permuted = max(2 * _permutation_bytes(rows), _permutation_bytes(rows) + 4 * rows.row_bytes + _SMALL_BYTES)
-    if permuted <= memory:
-        return "by permutation"
-    least = min(permuted, scattered or permuted)
+    needs = {"follow": int(_core.exact_file_follow_memory(rows.length, rows.row_bytes))}
+    if rows.row_bytes <= _core.DIRECT_MAX and (scatter := int(_core.exact_file_memory(rows.length, rows.row_bytes))):
+        needs["scatter"] = scatter
+    first = "follow" if rows.row_bytes >= _FOLLOW_FROM else "scatter"
+    for way in sorted(needs, key=lambda way: way != first):
+        if needs[way] <= memory:
+            return way
     raise ArrayError(
         f"{path} has {rows.length} rows of {rows.row_bytes} bytes, which cannot be shuffled in {memory} bytes of "
-        f"memory; allow {least}"
+        f"memory; allow {min(needs.values())}"
     )
 
 
@@ -158,6 +157,8 @@ def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
         shutil.copystat(path, name)
         os.utime(name)
         os.replace(name, path)
+    except OSError as problem:
+        raise OSError(problem.errno, f"{problem.strerror}; the file stays as it was", str(path)) from problem
     finally:
         name.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -184,47 +185,6 @@ def _in_memory(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, threads:
     data = _read(file, rows.skip, rows.length * rows.row_bytes)
     shuffle(data.reshape(rows.length, rows.row_bytes), seed=seed, threads=threads)
     _write(target, data, rows.skip)
-
-
-def _permutation_bytes(rows: Rows) -> int:
-    """The permutation, the bucket of each row, and what computing the permutation takes for a moment."""
-    return rows.length * 10
-
-
-def _by_permutation(file: BinaryIO, target: BinaryIO, rows: Rows, seed: int, memory: int, threads: int) -> None:
-    """Each row goes to its bucket of the target in the order of the source; then each bucket is put right in memory."""
-    order = permutation(rows.length, seed=seed, threads=threads)
-    free = memory - _permutation_bytes(rows)
-    bucket_rows = max(free // (3 * rows.row_bytes), 1)
-    bucket_rows = min(bucket_rows, rows.length)
-    buckets = -(-rows.length // bucket_rows)
-    kind = np.uint8 if buckets <= 2**8 else np.uint16 if buckets <= 2**16 else np.uint32
-    bucket_of = np.empty(rows.length, kind)
-    for b in range(buckets):
-        bucket_of[order[b * bucket_rows : (b + 1) * bucket_rows]] = b
-
-    heads = np.arange(buckets) * bucket_rows
-    step = max(min(free // 4, 64 << 20) // rows.row_bytes, 1)
-    for begin in range(0, rows.length, step):
-        end = min(begin + step, rows.length)
-        block = _read(file, rows.skip + begin * rows.row_bytes, (end - begin) * rows.row_bytes)
-        block = block.reshape(-1, rows.row_bytes)
-        numbers = bucket_of[begin:end]
-        by_bucket = np.argsort(numbers, kind="stable")
-        sizes = np.bincount(numbers, minlength=buckets)
-        ends = np.cumsum(sizes)
-        for b in np.flatnonzero(sizes).tolist():
-            mine = block[by_bucket[ends[b] - sizes[b] : ends[b]]]
-            _write(target, mine, rows.skip + int(heads[b]) * rows.row_bytes)
-        heads += sizes
-
-    for begin in range(0, rows.length, bucket_rows):
-        sources = order[begin : begin + bucket_rows]
-        arrived = np.empty(len(sources), np.int64)
-        arrived[np.argsort(sources, kind="stable")] = np.arange(len(sources))
-        at = rows.skip + begin * rows.row_bytes
-        block = _read(target, at, len(sources) * rows.row_bytes).reshape(-1, rows.row_bytes)
-        _write(target, block[arrived], at)
 
 
 def _read(file: BinaryIO, at: int, size: int) -> _Bytes:

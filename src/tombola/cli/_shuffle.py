@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             row_bytes=arguments.row_bytes,
         )
     except OSError as problem:
-        raise ArrayError(f"{arguments.file} could not be shuffled: {problem.strerror}; it stays as it was") from None
+        raise ArrayError(f"{arguments.file} could not be shuffled: {problem.strerror}") from None
     size = arguments.file.stat().st_size
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "bytes": size, "seed": arguments.seed}))
