@@ -84,28 +84,33 @@ class Exact {
     std::vector<Work> deeper;               // at most one: the level below
   };
 
-  void leaf(std::uint64_t begin, std::uint64_t n, std::uint64_t key) {
+  // Fisher–Yates. Meanwhile the rows are asked for that come after these, which is where the next leaf is.
+  void leaf(std::uint64_t begin, std::uint64_t n, std::uint64_t key, std::uint64_t after = 0) {
     if (n < 2) return;
     Falling falling(child(key, kLeaf), static_cast<std::uint32_t>(n));
     alignas(64) std::uint32_t draws[Falling::kBlock];
     auto rows = rows_.from(begin);
-    rows.warm(n);
+    rows.warm(0, n);
+    std::uint64_t asked = n;
     for (std::uint64_t last = n - 1; last > 0;) {
       const int count = falling.next(draws);
       rows.fall(last, draws, count);
+      const std::uint64_t more = std::min(static_cast<std::uint64_t>(count), n + after - asked);
+      rows.warm(asked, more);
+      asked += more;
       last -= static_cast<std::uint64_t>(count);
     }
   }
 
-  void bucket(std::uint64_t begin, std::uint64_t n, std::uint64_t key, int depth, Work& work) {
-    if (n <= tuning_.leaf_max) return leaf(begin, n, key);
+  void bucket(std::uint64_t begin, std::uint64_t n, std::uint64_t key, int depth, Work& work, std::uint64_t after = 0) {
+    if (n <= tuning_.leaf_max) return leaf(begin, n, key, after);
     const Cut cut(n, depth, tuning_);
     scatter(begin, n, key, cut, 1, {}, work);
     const std::uint64_t bucket_key = child(key, kBucket);
     if (work.deeper.empty()) work.deeper.resize(1);
+    const auto size = [&](std::uint64_t b) { return b < cut.fan ? work.borders[b + 1] - work.borders[b] : 0; };
     for (std::uint64_t b = 0; b < cut.fan; ++b) {
-      bucket(begin + work.borders[b], work.borders[b + 1] - work.borders[b], child(bucket_key, b), depth + 1,
-             work.deeper[0]);
+      bucket(begin + work.borders[b], size(b), child(bucket_key, b), depth + 1, work.deeper[0], size(b + 1));
     }
   }
 
@@ -114,30 +119,32 @@ class Exact {
   // the last.
   void rough(std::uint64_t begin, const Cut& cut, std::uint64_t task, std::uint64_t key, std::uint64_t* placed) {
     if (cut.slice == 0) return;  // fewer rows than buckets: all are left over
-    std::uint64_t heads[256];
-    for (std::uint64_t b = 0; b < cut.fan; ++b) heads[b] = begin + b * cut.stride + task * cut.slice;
-    const std::uint64_t spare = heads[cut.fan - 1] + cut.slice - 1;
+    const auto start = [&](std::uint64_t b) { return begin + b * cut.stride + task * cut.slice; };
+    typename Rows::Head heads[256];
+    for (std::uint64_t b = 0; b < cut.fan; ++b) heads[b] = rows_.head(start(b));
+    const std::uint64_t spare = start(cut.fan - 1) + cut.slice - 1;
     Letters letters(child(key, task), cut.fan_bits);
     Row hand = rows_.take(spare);
     for (;;) {
       std::uint64_t room = cut.slice;
       for (std::uint64_t b = 0; b < cut.fan; ++b) {
-        const std::uint64_t end = begin + b * cut.stride + (task + 1) * cut.slice - (b + 1 == cut.fan);
-        room = std::min(room, end - heads[b]);
+        const std::uint64_t end = start(b) + cut.slice - (b + 1 == cut.fan);
+        room = std::min(room, end - rows_.index(heads[b]));
       }
       if (room < tuning_.margin) break;
       deal(rows_, letters, room, heads, hand);
     }
     rows_.put(spare, hand);
     for (std::uint64_t b = 0; b < cut.fan; ++b) {
-      placed[b * cut.tasks + task] = heads[b] - (begin + b * cut.stride + task * cut.slice);
+      placed[b * cut.tasks + task] = rows_.index(heads[b]) - start(b);
     }
   }
 
-  static void deal(const Rows rows, Letters& letters, std::uint64_t count, std::uint64_t* heads, Row& hand) {
-    // For the smallest rows the bits are a constant of the inner loop: shifts by a constant and no loop over the letters
-    // of a word are a tenth of their time.
-    if constexpr (Rows::kSmall) {
+  template <class Head>
+  static void deal(const Rows rows, Letters& letters, std::uint64_t count, Head* heads, Row& hand) {
+    // With the bits a constant of the inner loop, shifts by a constant and no loop over the letters of a word are a tenth
+    // of the time.
+    if constexpr (Rows::kUnrolled) {
       switch (letters.bits()) {
         case 2: return deal_bits<2>(rows, letters, count, heads, hand);
         case 3: return deal_bits<3>(rows, letters, count, heads, hand);
@@ -152,8 +159,8 @@ class Exact {
     deal_bits<0>(rows, letters, count, heads, hand);
   }
 
-  template <int Known>  // 0: as many as the letters have
-  static void deal_bits(const Rows rows, Letters& letters, std::uint64_t count, std::uint64_t* heads, Row& in_hand) {
+  template <int Known, class Head>  // Known bits, or 0: as many as the letters have
+  static void deal_bits(const Rows rows, Letters& letters, std::uint64_t count, Head* heads, Row& in_hand) {
     const int bits = Known > 0 ? Known : letters.bits();
     const auto each = static_cast<std::uint64_t>(64 / bits);
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
@@ -162,14 +169,14 @@ class Exact {
       std::uint64_t w = letters.word();
       if constexpr (Known > 0) {
 #pragma GCC unroll 16
-        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask]++, hand);
+        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask], hand);
       } else {
-        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask]++, hand);
+        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask], hand);
       }
     }
     if (count > 0) {
       std::uint64_t w = letters.word();
-      for (; count > 0; --count, w >>= bits) rows.swap(heads[w & mask]++, hand);
+      for (; count > 0; --count, w >>= bits) rows.swap(heads[w & mask], hand);
     }
     in_hand = hand;
   }

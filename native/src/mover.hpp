@@ -89,7 +89,7 @@ class Mover {
 // Rows with gaps inside them, as the exact shuffle moves them: at most AnyRows::kBytesMax bytes.
 class SpreadRows {
  public:
-  static constexpr bool kSmall = false;
+  static constexpr bool kUnrolled = false;
   static constexpr bool kFar = false;
   using Row = AnyRows::Row;
 
@@ -104,9 +104,12 @@ class SpreadRows {
     return row;
   }
   void put(std::uint64_t i, const Row& row) const { mover_.restore(begin_ + i, row.bytes); }
-  void swap(std::uint64_t i, Row& hand) const {
-    const Row old = take(i);
-    put(i, hand);
+  using Head = std::uint64_t;
+  Head head(std::uint64_t i) const { return i; }
+  std::uint64_t index(Head head) const { return head; }
+  void swap(Head& head, Row& hand) const {
+    const Row old = take(head);
+    put(head++, hand);
     std::memcpy(hand.bytes, old.bytes, bytes_);
   }
   void fall(std::uint64_t last, const std::uint32_t* draws, int count) const {
@@ -118,7 +121,7 @@ class SpreadRows {
       put(b, row);
     }
   }
-  void warm(std::uint64_t) const {}
+  void warm(std::uint64_t, std::uint64_t) const {}
   void copy_out(std::uint64_t i, std::uint64_t count, std::byte* to) const {
     for (std::uint64_t k = 0; k < count; ++k) mover_.save(begin_ + i + k, to + k * bytes_);
   }
