@@ -20,7 +20,7 @@ struct Tuning {
   std::uint64_t slice_min = 1 << 14;   // a scatter has no more tasks than leave this many rows to a slice
   std::uint64_t tasks_max = 32;
   std::uint64_t stagger_min = 1024;    // from this many rows to a region on, regions begin in different cache sets
-  std::uint64_t displaced_aim = 2 << 20;  // bytes of displaced rows to keep aside at a time: changes no result
+  std::uint64_t displaced_aim = 4 << 20;  // bytes of displaced rows to keep aside at a time: changes no result
   std::uint64_t file_run_min = 16 << 10;   // bytes written to a bucket of a file at once, if it can be: nor does this
 };
 
