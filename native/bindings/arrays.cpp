@@ -39,8 +39,9 @@ using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 
 Tuning tuning_of(const Limits& limits) {
   if (limits[0] == 0) return {};
-  // Limits given are those of a test with few rows: these go back in several waves too.
-  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64, 1};
+  // Limits given are those of a test with few rows: these go back in several waves too, through files in several runs, and
+  // are dealt near by, in slots that are often too small.
+  return {limits[0], limits[1], static_cast<int>(limits[2]), limits[3], limits[4], limits[5], limits[6], 64, 1, tombola::Near::always, 1};
 }
 
 std::vector<Strided> strided(const std::vector<View>& views) {

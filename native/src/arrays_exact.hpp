@@ -10,6 +10,9 @@
 
 namespace tombola {
 
+// Whether a scatter of small rows deals them in memory of its own (arrays_deal.hpp).
+enum class Near { never, always, if_faster };
+
 // Where the method changes from one step to another. The permutation is a function of these too: the defaults are part
 // of the method's name and never change. Tests force them small, so that six rows go through every step.
 struct Tuning {
@@ -22,6 +25,8 @@ struct Tuning {
   std::uint64_t stagger_min = 1024;    // from this many rows to a region on, regions begin in different cache sets
   std::uint64_t displaced_aim = 4 << 20;  // bytes of displaced rows to keep aside at a time: changes no result
   std::uint64_t file_run_min = 16 << 10;   // bytes written to a bucket of a file at once, if it can be: nor does this
+  Near near = Near::if_faster;             // nor this
+  std::uint64_t near_spreads = 6;          // nor this: how much more than the mean a slot there has room for
 };
 
 // The n rows of an array, shuffled with up to `threads` threads. False when it was stopped: the rows are all there then,

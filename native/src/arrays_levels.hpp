@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "arrays_deal.hpp"
 #include "arrays_exact.hpp"
 #include "arrays_random.hpp"
 #include "large.hpp"
@@ -14,24 +15,6 @@ namespace tombola::exact {
 
 // Children of a level's key, one for each purpose.
 enum Purpose : std::uint64_t { kLeaf = 0, kRough = 1, kRest = 2, kBucket = 3 };
-
-// The cut of one level: 2^fan_bits regions of `stride` rows, each with `tasks` slices of `slice` rows. What the slices
-// do not cover belongs to no task and is dealt at the end.
-struct Cut {
-  int fan_bits;
-  std::uint64_t fan, stride, tasks, slice;
-
-  Cut(std::uint64_t n, int depth, const Tuning& t) {
-    const int wanted = std::bit_width((n - 1) / t.leaf_aim);  // bits that bring the mean leaf to leaf_aim or below
-    fan_bits = std::clamp(wanted, 1, t.fan_bits_max);
-    fan = std::uint64_t{1} << fan_bits;
-    stride = n / fan;
-    // A stride of 17 mod 64 rows puts the write heads into different cache sets, whatever the row's size.
-    if (stride >= t.stagger_min) stride -= (stride - 17) & 63;
-    tasks = depth > 0 ? 1 : std::bit_floor(std::clamp<std::uint64_t>(stride / t.slice_min, 1, t.tasks_max));
-    slice = stride / tasks;
-  }
-};
 
 template <class Rows>
 class Exact {
@@ -124,6 +107,7 @@ class Exact {
     for (std::uint64_t b = 0; b < cut.fan; ++b) heads[b] = rows_.head(start(b));
     const std::uint64_t spare = start(cut.fan - 1) + cut.slice - 1;
     Letters letters(child(key, task), cut.fan_bits);
+    Dealer<Rows> dealer(rows_, cut, tuning_);
     Row hand = rows_.take(spare);
     for (;;) {
       std::uint64_t room = cut.slice;
@@ -132,53 +116,12 @@ class Exact {
         room = std::min(room, end - rows_.index(heads[b]));
       }
       if (room < tuning_.margin) break;
-      deal(rows_, letters, room, heads, hand);
+      dealer.deal(letters, room, heads, hand);
     }
     rows_.put(spare, hand);
     for (std::uint64_t b = 0; b < cut.fan; ++b) {
       placed[b * cut.tasks + task] = rows_.index(heads[b]) - start(b);
     }
-  }
-
-  template <class Head>
-  static void deal(const Rows rows, Letters& letters, std::uint64_t count, Head* heads, Row& hand) {
-    // With the bits a constant of the inner loop, shifts by a constant and no loop over the letters of a word are a tenth
-    // of the time.
-    if constexpr (Rows::kUnrolled) {
-      switch (letters.bits()) {
-        case 2: return deal_bits<2>(rows, letters, count, heads, hand);
-        case 3: return deal_bits<3>(rows, letters, count, heads, hand);
-        case 4: return deal_bits<4>(rows, letters, count, heads, hand);
-        case 5: return deal_bits<5>(rows, letters, count, heads, hand);
-        case 6: return deal_bits<6>(rows, letters, count, heads, hand);
-        case 7: return deal_bits<7>(rows, letters, count, heads, hand);
-        case 8: return deal_bits<8>(rows, letters, count, heads, hand);
-        default: break;
-      }
-    }
-    deal_bits<0>(rows, letters, count, heads, hand);
-  }
-
-  template <int Known, class Head>  // Known bits, or 0: as many as the letters have
-  static void deal_bits(const Rows rows, Letters& letters, std::uint64_t count, Head* heads, Row& in_hand) {
-    const int bits = Known > 0 ? Known : letters.bits();
-    const auto each = static_cast<std::uint64_t>(64 / bits);
-    const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-    Row hand = in_hand;
-    for (; count >= each; count -= each) {
-      std::uint64_t w = letters.word();
-      if constexpr (Known > 0) {
-#pragma GCC unroll 16
-        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask], hand);
-      } else {
-        for (std::uint64_t i = 0; i < each; ++i, w >>= bits) rows.swap(heads[w & mask], hand);
-      }
-    }
-    if (count > 0) {
-      std::uint64_t w = letters.word();
-      for (; count > 0; --count, w >>= bits) rows.swap(heads[w & mask], hand);
-    }
-    in_hand = hand;
   }
 
   bool scatter(std::uint64_t begin, std::uint64_t n, std::uint64_t key, const Cut& cut, int threads, const Stop& stop,

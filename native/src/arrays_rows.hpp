@@ -19,6 +19,7 @@ class FixedRows {
  public:
   // Whether a scatter unrolls its loop. Measured: rows of other sizes lose by it, as the row in hand leaves its registers.
   static constexpr bool kUnrolled = (Bytes <= 8 || Bytes == 64) && !TOMBOLA_SANITIZED;
+  static constexpr bool kNear = Bytes <= 4;  // whether a scatter may do better near by; measured
   static constexpr bool kFar = false;
   struct Row {
     std::byte bytes[Bytes];
@@ -85,6 +86,7 @@ class FixedRows {
 class AnyRows {
  public:
   static constexpr bool kUnrolled = false;
+  static constexpr bool kNear = false;
   static constexpr bool kFar = false;
   static constexpr std::uint64_t kBytesMax = 512;
   struct Row {

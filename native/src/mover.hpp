@@ -90,6 +90,7 @@ class Mover {
 class SpreadRows {
  public:
   static constexpr bool kUnrolled = false;
+  static constexpr bool kNear = false;
   static constexpr bool kFar = false;
   using Row = AnyRows::Row;
 

@@ -231,6 +231,28 @@ TEST_CASE("exact_gpu1 stops before a row has moved, or not at all") {
   CHECK(rows.number(7) != 7);
 }
 
+TEST_CASE("small rows come the same when they are dealt near by, in slots that are too small or not, or in either way") {
+  const std::uint64_t n = 60000;
+  for (const int bits : {1, 3, 8}) {
+    Tuning tuning{40, 20, bits, 4, 30, 8, 64};
+    const auto shuffled = [&](std::uint64_t bytes, tombola::Near near, std::uint64_t spreads, int threads) {
+      tuning.near = near;
+      tuning.near_spreads = spreads;
+      Numbered rows(n, bytes, 0);
+      CHECK(tombola::exact_shuffle(rows.view(), n, 7, threads, {}, tuning));
+      return rows.data();
+    };
+    for (const std::uint64_t bytes : {1u, 2u, 4u}) {
+      CAPTURE(bits);
+      CAPTURE(bytes);
+      const auto wanted = shuffled(bytes, tombola::Near::never, 0, 1);
+      CHECK(shuffled(bytes, tombola::Near::always, 6, 1) == wanted);
+      CHECK(shuffled(bytes, tombola::Near::always, 0, 3) == wanted);
+      CHECK(shuffled(bytes, tombola::Near::if_faster, 6, 2) == wanted);
+    }
+  }
+}
+
 TEST_CASE("rows in a file come as in memory, with any threads and memory; a stop leaves the source as it was") {
   const std::uint64_t n = 3000, skip = 9;
   const Ints wanted = exact(n, 8, 1, kSmall);
