@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kRunsAim = 64;  // with memory enough, runs are so many times as long as need be
 constexpr std::uint64_t kReaderBytes = 1 << 15;
+constexpr std::uint64_t kOtherBytes = 512 << 10;   // stacks, tables of the permutation's scatter
+constexpr std::uint64_t kRowsMax = std::uint64_t{1} << 56;
 
 std::uint64_t number_bytes(std::uint64_t rows) {
   return rows <= std::numeric_limits<std::uint32_t>::max() ? sizeof(std::uint32_t) : sizeof(std::uint64_t);
@@ -26,9 +28,10 @@ struct Plan {
 
   std::uint64_t rows() const { return std::uint64_t{1} << bits; }
   std::uint64_t memory(std::uint64_t n, std::uint64_t row_bytes) const {
+    if (n > kRowsMax || row_bytes > kRowsMax) return std::numeric_limits<std::uint64_t>::max();
     const std::uint64_t buckets = (n + rows() - 1) >> bits;
     const std::uint64_t each = std::min(rows(), n) * row_bytes + 3 * sizeof(std::uint64_t) * buckets + kReaderBytes;
-    return 2 * n * number_bytes(n) + static_cast<std::uint64_t>(workers) * each + sizeof(std::uint64_t) * buckets;
+    return kOtherBytes + 2 * n * number_bytes(n) + static_cast<std::uint64_t>(workers) * each + sizeof(std::uint64_t) * buckets;
   }
 };
 

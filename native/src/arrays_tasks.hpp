@@ -6,7 +6,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -42,13 +41,11 @@ bool run_tasks(std::int64_t count, int threads, const Stop& stop, const Body& bo
     }
   };
   std::vector<std::thread> others;
-  others.reserve(static_cast<std::size_t>(workers - 1));
-  for (int w = 1; w < workers; ++w) {
-    try {
-      others.emplace_back(work, w);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: those there are do all of it
-    }
+  try {
+    others.reserve(static_cast<std::size_t>(workers - 1));
+    for (int w = 1; w < workers; ++w) others.emplace_back(work, w);
+  } catch (...) {
+    // No more threads or no memory for them to be had: those there are do all of it. Some callers have rows in flight.
   }
   work(0);
   for (auto& other : others) other.join();

@@ -2,6 +2,7 @@
 // ask for huge pages, because first touching 4 KiB pages is what building a table would spend its time on.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
@@ -10,6 +11,7 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace tombola {
@@ -18,26 +20,38 @@ template <class T>
 struct LargeAllocator {
   using value_type = T;
   static constexpr std::size_t kHuge = std::size_t{2} << 20;
+  static constexpr std::size_t kMapped = std::size_t{128} << 10;  // from here on memory goes back when it is given back
 
   LargeAllocator() = default;
   template <class U>
   LargeAllocator(const LargeAllocator<U>&) {}
 
+#if defined(__linux__)
+  // Mapped by hand: what malloc has been given back it may keep, and then a budget of memory is spent twice.
   T* allocate(std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
-    void* memory = nullptr;
-    if (bytes < 2 * kHuge) {
-      memory = std::malloc(bytes > 0 ? bytes : 1);
-    } else {
-      memory = std::aligned_alloc(kHuge, (bytes + kHuge - 1) / kHuge * kHuge);
-#if defined(__linux__)
-      if (memory != nullptr) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: ignoring it costs only time
-#endif
-    }
-    if (memory == nullptr) throw std::bad_alloc();
-    return static_cast<T*>(memory);
+    if (bytes < kMapped) return checked(std::malloc(bytes > 0 ? bytes : 1));
+    const std::size_t spare = bytes < 2 * kHuge ? 0 : kHuge;  // to begin where a huge page can
+    void* const mapped = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    if (spare == 0) return static_cast<T*>(mapped);
+    auto* const first = static_cast<std::byte*>(mapped);
+    const std::size_t before = (kHuge - reinterpret_cast<std::uintptr_t>(first) % kHuge) % kHuge;
+    const std::size_t end = before + pages(bytes), all = pages(bytes + spare);
+    if (before > 0) munmap(first, before);
+    if (end < all) munmap(first + end, all - end);
+    madvise(first + before, bytes, MADV_HUGEPAGE);  // a wish: ignoring it costs only time
+    return reinterpret_cast<T*>(first + before);
   }
+  void deallocate(T* memory, std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes < kMapped) std::free(memory);
+    else munmap(static_cast<void*>(memory), bytes);
+  }
+#else
+  T* allocate(std::size_t count) { return checked(std::malloc(count > 0 ? count * sizeof(T) : 1)); }
   void deallocate(T* memory, std::size_t) { std::free(memory); }
+#endif
 
   template <class U>
   void construct(U* place) noexcept(std::is_nothrow_default_constructible_v<U>) {
@@ -49,6 +63,18 @@ struct LargeAllocator {
   }
   template <class U>
   bool operator==(const LargeAllocator<U>&) const { return true; }
+
+ private:
+  static T* checked(void* memory) {
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+#if defined(__linux__)
+  static std::size_t pages(std::size_t bytes) {
+    static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return (bytes + page - 1) / page * page;
+  }
+#endif
 };
 
 template <class T>

@@ -33,11 +33,11 @@ def saved(path: Path, x: np.ndarray) -> Path:
     [
         ((1000,), "i4", 1 << 20, "in memory"),
         ((10, 100_000), "f4", 1 << 21, "follow"),
-        ((50_000, 40), "u1", 1 << 20, "follow"),
+        ((50_000, 40), "u1", 3 << 19, "follow"),
         ((90_000, 64), "u1", 1 << 22, "scatter"),
         ((90_000, 200), "u1", 1 << 22, "follow"),
         ((90_000, 600), "u1", 1 << 22, "follow"),
-        ((1_300_000,), "i4", 6 << 20, "in memory"),
+        ((1_300_000,), "i4", 7 << 20, "in memory"),
         ((3_000_000,), "i4", 8 << 20, "scatter"),
         ((3_000_000, 3), "u1", 8 << 20, "scatter"),
         ((1_500_000,), "f8", 8 << 20, "scatter"),
@@ -112,20 +112,31 @@ import pathlib, re, sys, tombola.arrays, numpy
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
 before = peak()
-tombola.arrays.shuffle_file(sys.argv[1], seed=1, memory_bytes_max=int(sys.argv[2]), threads=2)
+tombola.arrays.shuffle_file(sys.argv[1], seed=1, memory_bytes_max=int(sys.argv[2]), threads=int(sys.argv[3]))
 print(peak() - before)
 """
 
 
+@pytest.mark.parametrize("threads", [2, 8, 24])
 @pytest.mark.parametrize("shape", [(12_000_000,), (400_000, 120), (50_000, 1000)])
-def test_memory_stays_within_the_budget(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_memory_stays_within_the_budget(tmp_path: Path, shape: tuple[int, ...], threads: int) -> None:
     memory = 12 << 20
     path = saved(tmp_path / "x.npy", np.zeros(shape, np.int32 if len(shape) == 1 else np.uint8))
     assert path.stat().st_size > 3.5 * memory
-    command = [sys.executable, "-c", PEAK, str(path), str(memory)]
+    command = [sys.executable, "-c", PEAK, str(path), str(memory), str(threads)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) < memory * 1.1 + (4 << 20)
+    assert int(run.stdout) < memory * 1.1 + (2 << 20)
+
+
+def test_memory_stays_within_the_budget_of_a_shuffle_in_memory(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((4000, 16_000), np.uint8))
+    memory = _files._in_memory_bytes(_files.Rows(128, 4000, 16_000))
+    run = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path), str(memory), "2"], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) < memory * 1.05 + (2 << 20)
 
 
 # The signal comes after so much processor time of the core's, which does its work again and again until then: so never
@@ -279,6 +290,80 @@ def test_refused(tmp_path: Path) -> None:
     refused(short, "ends after 1000 bytes")
 
 
+def header(path: Path, shape: str, rows: bytes = b"", version: bytes = b"\1\0") -> Path:
+    words = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    words += b" " * (-(10 + len(words) + 1) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY" + version + len(words).to_bytes(2, "little") + words + rows)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "message"),
+    [
+        ("(5, 4294967296, 4294967296)", b"12345", "ends after .* but its header promises"),
+        ("(10, 3, 6148914691236517208)", bytes(80), "ends after .* but its header promises"),
+        ("(5, 18446744073709551616)", b"12345", "ends after .* but its header promises"),
+        ("(4, -3)", b"", "has the shape .* which no array has"),
+        ("(-4, -2)", bytes(8), "has the shape .* which no array has"),
+        ("(3,)", b"12345", "goes on for 2 bytes after its array, which would be lost"),
+    ],
+)
+def test_headers_that_do_not_fit_are_refused(tmp_path: Path, shape: str, rows: bytes, message: str) -> None:
+    path = header(tmp_path / "x.npy", shape, rows)
+    before = path.read_bytes()
+    with pytest.raises(ArrayError, match=message):
+        shuffle_file(path, seed=1)
+    assert path.read_bytes() == before
+
+
+def test_a_version_not_known_is_refused(tmp_path: Path) -> None:
+    path = header(tmp_path / "x.npy", "(3,)", b"123", b"\x09\x09")
+    with pytest.raises(ArrayError, match=r"no \.npy file \(.*9\.9|version"):
+        shuffle_file(path, seed=1)
+
+
+def test_a_file_of_many_fields_and_of_a_long_name(tmp_path: Path) -> None:
+    x = np.zeros(50, np.dtype([(f"a_field_of_a_table_{i}", "u1") for i in range(700)]))
+    x["a_field_of_a_table_0"] = np.arange(50)
+    path = saved(tmp_path / ("é" * 120 + ".npy"), x)
+    shuffle_file(path, seed=1)
+    assert np.array_equal(np.load(path, max_header_size=1 << 20), tombola.shuffled(x, seed=1))
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_a_file_changed_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(100))
+    real = os.fsync
+
+    def changed(number: int) -> None:
+        real(number)
+        path.write_bytes(b"new")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", changed)
+        with pytest.raises(ArrayError, match="was changed while it was shuffled"):
+            shuffle_file(path, seed=1)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_a_refused_call_draws_from_no_generator(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((2, 3 << 20), np.uint8))
+    generator = np.random.default_rng(1)
+    before = generator.bit_generator.state
+    with pytest.raises(ArrayError, match="cannot be shuffled in"):
+        shuffle_file(path, seed=generator, memory_bytes_max=1 << 20)
+    assert generator.bit_generator.state == before
+
+
+def test_paths_that_cannot_be(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (loop, tmp_path / "nul\0"):
+        with pytest.raises(ArrayError, match="cannot be read"):
+            shuffle_file(path, seed=1)
+
+
 def test_the_amount_that_a_refusal_names_is_enough(tmp_path: Path) -> None:
     x = np.arange(3_000_000, dtype=np.int32)
     path = saved(tmp_path / "x.npy", x)
@@ -297,6 +382,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert '"bytes": 528' in capsys.readouterr().out
     assert main(["shuffle", str(path), "--memory", "much"]) == 2
     assert "the size 'much' is not understood" in capsys.readouterr().err
+    assert main(["shuffle", str(path), "--memory", "9" * 400]) == 2
+    assert "more than any machine has" in capsys.readouterr().err
     assert main(["shuffle", str(tmp_path / "gone")]) == 2
     assert "No such file" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shutil
@@ -23,7 +24,17 @@ from tombola.order import seed_of
 _MEMORY = 1 << 30
 _MEMORY_MIN = 1 << 20
 _FOLLOW_FROM = 128  # bytes of a row from which to follow the permutation takes less time than to scatter
-_IN_MEMORY = 1.15  # of a file's rows: themselves, and the stash of a shuffle in place
+_FOLLOWED = range(128, 1 << 16)  # bytes of rows that a shuffle in memory moves one by one, with copies of some
+_COPIES_MAX = 32 << 20
+_OTHER_BYTES = 512 << 10
+
+_NAME_MAX = 220  # bytes of a name, so that there is room for what is added to it
+_HEADER_MAX = 1 << 24
+_VERSIONS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,
+}
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -61,19 +72,20 @@ def shuffle_file(
     """
     memory = integer(memory_bytes_max, "memory_bytes_max", _MEMORY_MIN, 2**62, ArrayError)
     workers = THREADS if threads is None else integer(threads, "threads", 1, 1024, ArrayError)
-    source = Path(path).resolve()
     try:
+        source = Path(os.fsdecode(path)).resolve()
         file = source.open("rb")
-    except OSError as problem:
-        raise ArrayError(f"{path} cannot be read: {problem.strerror}") from None
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise ArrayError(f"{path!s} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
     with file:
         rows = _rows_of(file, source, row_bytes)
         _check_writable(file, source)
-        whole = seed_of(seed)
-        key = key_of(whole, "exact", rows.length)
         if rows.length < 2 or rows.row_bytes == 0:
+            seed_of(seed)
             return
         way = _way(source, rows, memory)
+        whole = seed_of(seed)
+        key = key_of(whole, "exact", rows.length)
         with _replacement(source, file) as target:
             _write(target, _read(file, 0, rows.skip), 0)
             if way == "in memory":
@@ -104,8 +116,9 @@ def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
         return Rows(0, size // bytes_, bytes_)
     try:
         version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
-        shape, fortran, dtype = read(file)
+        if version not in _VERSIONS:
+            raise ValueError(f"of version {version[0]}.{version[1]}")
+        shape, fortran, dtype = _VERSIONS[version](file, max_header_size=_HEADER_MAX)
     except ValueError as problem:
         raise ArrayError(f"{path} is no .npy file ({problem}); for plain rows give their size as row_bytes") from None
     if dtype.hasobject:
@@ -116,19 +129,27 @@ def _rows_of(file: BinaryIO, path: Path, row_bytes: int | None) -> Rows:
         raise ArrayError(f"{path} is 0-d, so it has no rows; an array needs at least one axis")
     if fortran and sum(size > 1 for size in shape) > 1:
         raise ArrayError(f"{path} is in Fortran order, its rows are not in one piece; save it in C order")
+    if min(shape) < 0:
+        raise ArrayError(f"{path} has the shape {shape} in its header, which no array has; write it again")
     count = shape[0]
-    row = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+    row = dtype.itemsize * math.prod(shape[1:])
     skip = file.tell()
     if size < skip + count * row:
         raise ArrayError(f"{path} ends after {size} bytes but its header promises {skip + count * row}; write it again")
+    if size > skip + count * row:
+        raise ArrayError(
+            f"{path} goes on for {size - skip - count * row} bytes after its array, which would be lost; give each "
+            "array a file of its own"
+        )
     return Rows(skip, count, row)
 
 
 def _way(path: Path, rows: Rows, memory: int) -> str:
     """How the file can be shuffled in so much memory, or an error that says how much it takes."""
-    if rows.length * rows.row_bytes * _IN_MEMORY <= memory:
+    needs = {"in memory": _in_memory_bytes(rows)}
+    if needs["in memory"] <= memory:
         return "in memory"
-    needs = {"follow": int(_core.exact_file_follow_memory(rows.length, rows.row_bytes))}
+    needs |= {"follow": int(_core.exact_file_follow_memory(rows.length, rows.row_bytes))}
     if rows.row_bytes <= _core.DIRECT_MAX and (scatter := int(_core.exact_file_memory(rows.length, rows.row_bytes))):
         needs["scatter"] = scatter
     first = "follow" if rows.row_bytes >= _FOLLOW_FROM else "scatter"
@@ -141,31 +162,46 @@ def _way(path: Path, rows: Rows, memory: int) -> str:
     )
 
 
+def _in_memory_bytes(rows: Rows) -> int:
+    """The rows, and what a shuffle in place takes beside them."""
+    data = rows.length * rows.row_bytes
+    if rows.row_bytes not in _FOLLOWED:
+        return data * 23 // 20 + _OTHER_BYTES
+    numbers = rows.length * (4 if rows.length < 2**32 else 8)
+    return data + min(data // 2, _COPIES_MAX) + data // 32 + 2 * numbers + _OTHER_BYTES
+
+
 @contextmanager
 def _replacement(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
     """A new file beside the path, which replaces it when all went well and is gone when not."""
     # Named before it is made and removed by that name, so that a Ctrl-C between any two lines leaves nothing behind.
-    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tombola")
+    stem = os.fsdecode(os.fsencode(path.name)[:_NAME_MAX])
+    name = path.with_name(f".{stem}.{secrets.token_hex(8)}.tombola")
+    before = os.fstat(file.fileno())
     try:
         with _created(name, path) as target:
             yield target
             target.flush()
             os.fsync(target.fileno())
-        owner = os.fstat(file.fileno())
+        now = os.stat(path)
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+            raise ArrayError(f"{path} was changed while it was shuffled; it stays as it is now: shuffle it again")
         with suppress(PermissionError):
-            os.chown(name, owner.st_uid, owner.st_gid)
+            os.chown(name, before.st_uid, before.st_gid)
         shutil.copystat(path, name)
         os.utime(name)
         os.replace(name, path)
     except OSError as problem:
         raise OSError(problem.errno, f"{problem.strerror}; the file stays as it was", str(path)) from problem
     finally:
-        name.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        with suppress(OSError):  # or it would hide what went wrong
+            name.unlink(missing_ok=True)
+    with suppress(OSError):  # the file is in place by now, and some folders cannot be opened or flushed
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _created(name: Path, beside: Path) -> BinaryIO:

@@ -57,4 +57,7 @@ def parse_size(word: str) -> int:
     unit = next((u for u in _UNITS if match and u.lower() == match[2].lower()), None)
     if match is None or unit is None:
         raise ArrayError(f"the size {word!r} is not understood; write bytes, or a number with a unit, as in 2GiB")
-    return int(float(match[1]) * _UNITS[unit])
+    size = float(match[1]) * _UNITS[unit]
+    if size > 2**62:
+        raise ArrayError(f"the size {word[:20]!r} is more than any machine has; write one below 4 EiB")
+    return int(size)
