@@ -113,14 +113,14 @@ class Exact {
       std::uint64_t room = cut.slice;
       for (std::uint64_t b = 0; b < cut.fan; ++b) {
         const std::uint64_t end = start(b) + cut.slice - (b + 1 == cut.fan);
-        room = std::min(room, end - rows_.index(heads[b]));
+        room = std::min(room, end - rows_.row_of(heads[b]));
       }
       if (room < tuning_.margin) break;
       dealer.deal(letters, room, heads, hand);
     }
     rows_.put(spare, hand);
     for (std::uint64_t b = 0; b < cut.fan; ++b) {
-      placed[b * cut.tasks + task] = rows_.index(heads[b]) - start(b);
+      placed[b * cut.tasks + task] = rows_.row_of(heads[b]) - start(b);
     }
   }
 

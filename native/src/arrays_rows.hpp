@@ -34,7 +34,7 @@ class FixedRows {
   // Where a scatter goes on in a region: a pointer, since the loop over them is short enough to feel a sum more.
   using Head = Row*;
   Head head(std::uint64_t i) const { return rows_ + i; }
-  std::uint64_t index(Head head) const { return static_cast<std::uint64_t>(head - rows_); }
+  std::uint64_t row_of(Head head) const { return static_cast<std::uint64_t>(head - rows_); }
   // The row in hand and the next row of a head change places; what lies ahead is asked for.
   void swap(Head& head, Row& hand) const {
     Row* const at = head++;
@@ -105,7 +105,7 @@ class AnyRows {
   void put(std::uint64_t i, const Row& row) const { std::memcpy(at(i), row.bytes, bytes_); }
   using Head = std::byte*;
   Head head(std::uint64_t i) const { return at(i); }
-  std::uint64_t index(Head head) const { return static_cast<std::uint64_t>((head - data_) / step_); }
+  std::uint64_t row_of(Head head) const { return static_cast<std::uint64_t>((head - data_) / step_); }
   void swap(Head& head, Row& hand) const {
     std::byte* const row = head;
     head += step_;

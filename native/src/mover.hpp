@@ -107,7 +107,7 @@ class SpreadRows {
   void put(std::uint64_t i, const Row& row) const { mover_.restore(begin_ + i, row.bytes); }
   using Head = std::uint64_t;
   Head head(std::uint64_t i) const { return i; }
-  std::uint64_t index(Head head) const { return head; }
+  std::uint64_t row_of(Head head) const { return head; }
   void swap(Head& head, Row& hand) const {
     const Row old = take(head);
     put(head++, hand);
