@@ -160,19 +160,19 @@ class Memories {
  public:
   explicit Memories(int workers) : memories_(static_cast<std::size_t>(workers)) {}
   std::byte* take(int worker, std::uint64_t bytes) {
-    LargeVector<std::byte>& memory = memories_[static_cast<std::size_t>(worker)];
+    BudgetVector<std::byte>& memory = memories_[static_cast<std::size_t>(worker)];
     if (memory.size() < bytes) {
-      LargeVector<std::byte>().swap(memory);  // not both at once; assigning {} would keep it
+      BudgetVector<std::byte>().swap(memory);  // not both at once; assigning {} would keep it
       memory.resize(bytes);
     }
     return memory.data();
   }
   void give_back() {
-    for (auto& memory : memories_) LargeVector<std::byte>().swap(memory);
+    for (auto& memory : memories_) BudgetVector<std::byte>().swap(memory);
   }
 
  private:
-  std::vector<LargeVector<std::byte>> memories_;
+  std::vector<BudgetVector<std::byte>> memories_;
 };
 
 void rough(const FileLayout& file, const exact::Cut& cut, std::uint64_t task, std::uint64_t step,

@@ -64,7 +64,7 @@ class Follow {
 
  private:
   struct Worker {
-    LargeVector<std::byte> rows;
+    BudgetVector<std::byte> rows;
     std::vector<std::uint64_t> begins, ends, arrive;  // of each bucket's rows in a block; where the next is in arrivals_
     RowsReader reader;
   };
@@ -90,7 +90,7 @@ class Follow {
 
   // Where each row of the source goes: the inverse of the permutation.
   bool find_places(std::uint64_t key, const Tuning& tuning) {
-    LargeVector<T>& from = arrivals_;
+    BudgetVector<T>& from = arrivals_;
     std::iota(from.begin(), from.end(), T{0});
     const Strided numbers{reinterpret_cast<std::byte*>(from.data()), sizeof(T), sizeof(T), {}};
     if (!exact_shuffle(numbers, file_.rows, key, threads_, stop_, tuning)) return false;
@@ -162,7 +162,7 @@ class Follow {
   int threads_;
   const Stop& stop_;
   std::uint64_t buckets_;              // as many blocks
-  LargeVector<T> places_, arrivals_;   // of a row of the source; of the rows as they stand after the first pass
+  BudgetVector<T> places_, arrivals_;   // of a row of the source; of the rows as they stand after the first pass
   std::vector<std::uint64_t> heads_;   // rows that have their places in a bucket already
 };
 

@@ -16,21 +16,25 @@
 
 namespace tombola {
 
-template <class T>
+// From Mapped bytes on memory goes back to the system when it is given back, which costs time when it is asked for often.
+template <class T, std::size_t Mapped = std::size_t{4} << 20>
 struct LargeAllocator {
   using value_type = T;
   static constexpr std::size_t kHuge = std::size_t{2} << 20;
-  static constexpr std::size_t kMapped = std::size_t{128} << 10;  // from here on memory goes back when it is given back
+  template <class U>
+  struct rebind {
+    using other = LargeAllocator<U, Mapped>;
+  };
 
   LargeAllocator() = default;
   template <class U>
-  LargeAllocator(const LargeAllocator<U>&) {}
+  LargeAllocator(const LargeAllocator<U, Mapped>&) {}
 
 #if defined(__linux__)
   // Mapped by hand: what malloc has been given back it may keep, and then a budget of memory is spent twice.
   T* allocate(std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
-    if (bytes < kMapped) return checked(std::malloc(bytes > 0 ? bytes : 1));
+    if (bytes < Mapped) return checked(std::malloc(bytes > 0 ? bytes : 1));
     const std::size_t spare = bytes < 2 * kHuge ? 0 : kHuge;  // to begin where a huge page can
     void* const mapped = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -45,7 +49,7 @@ struct LargeAllocator {
   }
   void deallocate(T* memory, std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
-    if (bytes < kMapped) std::free(memory);
+    if (bytes < Mapped) std::free(memory);
     else munmap(static_cast<void*>(memory), bytes);
   }
 #else
@@ -62,7 +66,7 @@ struct LargeAllocator {
     ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
   }
   template <class U>
-  bool operator==(const LargeAllocator<U>&) const { return true; }
+  bool operator==(const LargeAllocator<U, Mapped>&) const { return true; }
 
  private:
   static T* checked(void* memory) {
@@ -79,5 +83,9 @@ struct LargeAllocator {
 
 template <class T>
 using LargeVector = std::vector<T, LargeAllocator<T>>;
+
+// For memory that is counted against a budget.
+template <class T>
+using BudgetVector = std::vector<T, LargeAllocator<T, (std::size_t{128} << 10)>>;
 
 }  // namespace tombola
